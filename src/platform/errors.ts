@@ -1,0 +1,64 @@
+// Every failure a caller can see. No Elysia in here, so that agent threads may import it.
+
+/** status, the sentence a caller reads, and the number `/api` and `/v1` clients switch on. */
+type Row = readonly [status: number, sentence: string, number: number];
+
+export const ERRORS = {
+  // House
+  internal: [500, "Something failed on our side", 7000],
+  "storage.full": [507, "The disk is full; nothing was stored", 7000],
+  "input.invalid": [400, "Invalid input", 7001],
+  "input.malformed": [400, "The body is not valid JSON", 7001],
+  "input.media_type": [415, "The body must be sent as application/json", 7001],
+  "input.too_large": [413, "The body is too large", 7001],
+  "host.invalid": [400, "Invalid Host header", 7001],
+  "route.unknown": [404, "No route for the URI", 7003],
+  "route.method": [405, "This method is not supported here", 7001],
+  "thing.unknown": [404, "Not found", 7002],
+  "thing.exists": [409, "Already exists", 7001],
+  "access.missing": [401, "A valid token is required", 1005],
+  "access.denied": [403, "This token may not do that", 1005],
+  "access.origin": [403, "Requests from this origin are refused", 1005],
+  "access.host": [403, "This host name is not one of ours; add it to allowed_hosts", 1005],
+  "access.slow_down": [429, "Too many failed attempts; try again later", 1005],
+  "server.stopping": [503, "The server is stopping", 7000],
+} as const satisfies Record<string, Row>;
+
+export type ErrorCode = keyof typeof ERRORS;
+
+type Detail = {
+  /** Replaces the table's sentence; the caller reads it, so it never holds a rejected value or a secret. */
+  say?: string;
+  /** Response headers that belong to this failure (`Allow`, `Retry-After`). */
+  headers?: Record<string, string>;
+  /** For the log alone. */
+  cause?: unknown;
+};
+
+export class AppError extends Error {
+  override readonly name = "AppError";
+  readonly code: ErrorCode;
+  readonly headers: Record<string, string>;
+
+  constructor(code: ErrorCode, { say, headers = {}, cause }: Detail = {}) {
+    super(say ?? ERRORS[code][1], { cause });
+    this.code = code;
+    this.headers = headers;
+  }
+
+  get status(): number {
+    return ERRORS[this.code][0];
+  }
+
+  get number(): number {
+    return ERRORS[this.code][2];
+  }
+}
+
+/** What the caller is told of any throw: an AppError as it is, a full disk as such, and `internal` for the rest. */
+export function toAppError(thrown: unknown): AppError {
+  if (thrown instanceof AppError) return thrown;
+  const full =
+    thrown instanceof Error && "code" in thrown && (thrown.code === "SQLITE_FULL" || thrown.code === "ENOSPC");
+  return new AppError(full ? "storage.full" : "internal", { cause: thrown });
+}
