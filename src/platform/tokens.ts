@@ -188,6 +188,10 @@ export function createTokenStore(db: Database, now: () => number) {
     endSession,
     redeem,
     byId,
+    principalOf: (id: string) => {
+      const row = byId(id);
+      return row && (row.expires_at ?? Infinity) > now() ? toPrincipal(row) : undefined;
+    },
     all,
     accountList,
     createAccount,
