@@ -1,0 +1,15 @@
+// Schema pieces that several routes share.
+import { Kind, TypeRegistry, Type as t } from "@sinclair/typebox";
+
+TypeRegistry.Set<{ enum: readonly string[] }>("OneOf", (schema, value) => schema.enum.some((one) => one === value));
+
+/** One of these words: typed by them, checked, and an `enum` in the OpenAPI document. */
+export const oneOf = <T extends string>(values: readonly T[], options: Record<string, unknown> = {}) =>
+  t.Unsafe<T>({ ...options, [Kind]: "OneOf", type: "string", enum: [...values] });
+
+/** For request bodies: an unknown key is a mistake of the caller that we say, not one that we swallow. */
+export const strict = { additionalProperties: false } as const;
+
+export const Time = t.String({ format: "date-time", examples: ["2027-01-01T00:00:00.000Z"] });
+
+export const toTime = (ms: number): string => new Date(ms).toISOString();
