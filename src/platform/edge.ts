@@ -46,7 +46,7 @@ export function edge({ log, metrics, origins, trustedProxies, routes }: EdgePart
 
   function allowedMethods(path: string): string[] {
     methods ??= toMethodTable(routes());
-    return [...(methods.find("GET", path)?.store ?? [])];
+    return [...(methods.find("GET", withoutSlash(path))?.store ?? [])];
   }
 
   /** By prefix and not by route: a path that matches nothing still has a group. The last one takes all. */
@@ -172,14 +172,19 @@ function counted(metrics: Metrics): CountedGroup[] {
 function toMethodTable(routes: readonly Route[]): Memoirist<Set<string>> {
   const byPath = new Map<string, Set<string>>();
   for (const { method, path } of routes) {
-    const known = byPath.get(path) ?? new Set();
+    const known = byPath.get(withoutSlash(path)) ?? new Set();
     known.add(method);
     if (method === "GET") known.add("HEAD");
-    byPath.set(path, known);
+    byPath.set(withoutSlash(path), known);
   }
   const table = new Memoirist<Set<string>>();
   for (const [path, known] of byPath) table.add("GET", path, known);
   return table;
+}
+
+/** The router takes `/x` and `/x/` for the same; a table of our own has to say so. */
+function withoutSlash(path: string): string {
+  return path.length > 1 && path.endsWith("/") ? path.slice(0, -1) : path;
 }
 
 /** Which field, and what was expected of it; never the value that was sent. */
