@@ -122,26 +122,25 @@ function run(command: string[], cwd: string): void {
   process.exit(1);
 }
 
-/** What `gatehouse version` prints; outside a build these names do not exist. */
+/** What `gatehouse version` prints; outside a build the name does not exist. */
 function defines(): string[] {
-  const values = { GATEHOUSE_VERSION: about.version, GATEHOUSE_COMMIT: about.commit, GATEHOUSE_BUN: about.bun };
-  return Object.entries(values).map(([name, value]) => `--define=${name}=${JSON.stringify(value)}`);
+  return [`--define=GATEHOUSE_COMMIT=${JSON.stringify(about.commit)}`];
 }
 
-function manifest(): { version: string; bun: string; commit: string } {
+function manifest(): { bun: string; commit: string } {
   const text: unknown = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
-  if (!isManifest(text)) throw new Error("package.json names no version, or no bun among its devDependencies");
+  if (!isManifest(text)) throw new Error("package.json names no bun among its devDependencies");
   const git = (...args: string[]) => Bun.spawnSync(["git", ...args], { cwd: ROOT, stderr: "ignore" });
   const head = git("rev-parse", "--short=12", "HEAD");
   const changed = git("status", "--porcelain", "--untracked-files=no").stdout.toString() !== "";
   const commit = head.exitCode === 0 ? `${head.stdout.toString().trim()}${changed ? "-changed" : ""}` : "unknown";
-  return { version: text.version, bun: text.devDependencies.bun, commit };
+  return { bun: text.devDependencies.bun, commit };
 }
 
-function isManifest(value: unknown): value is { version: string; devDependencies: { bun: string } } {
-  if (typeof value !== "object" || value === null || !("version" in value && "devDependencies" in value)) return false;
-  const { version, devDependencies: dev } = value;
-  return typeof version === "string" && typeof dev === "object" && dev !== null && "bun" in dev;
+function isManifest(value: unknown): value is { devDependencies: { bun: string } } {
+  if (typeof value !== "object" || value === null || !("devDependencies" in value)) return false;
+  const { devDependencies: dev } = value;
+  return typeof dev === "object" && dev !== null && "bun" in dev && typeof dev.bun === "string";
 }
 
 function isTarget(name: string): boolean {

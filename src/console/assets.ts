@@ -18,6 +18,11 @@ const HASHED = /-[0-9a-z]{8}\.[a-z]+$/;
 const NAME = /^[\w-]+(\/[\w-]+)*\.[a-z]+$/;
 const ROOT = "embed/console/";
 
+/** `folder` is where the build left them; the executable has them inside and never looks there. */
+export function openAssets(folder: string): Assets {
+  return Bun.isStandaloneExecutable ? createEmbeddedAssets(() => Bun.embeddedFiles) : createFolderAssets(folder);
+}
+
 /** In the executable: the table is made at the first request, so that a start does not pay for it. */
 export function createEmbeddedAssets(files: () => readonly Blob[]): Assets {
   let table: Map<string, Asset> | undefined;

@@ -7,12 +7,12 @@ import { HealthPill } from "./health.tsx";
 import type { Session } from "./session.ts";
 
 export function HomePage({ session }: { session: Session }) {
-  const origin = session.publicUrl ?? location.origin;
+  const { host, origin } = location; // what reached this page reaches the rest
   return (
     <>
       <header class="head">
         <div>
-          <h1>{origin.replace(/^https?:\/\//, "")}</h1>
+          <h1>{host}</h1>
           <p>Point your clients at these addresses.</p>
         </div>
         <HealthPill />

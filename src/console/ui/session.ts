@@ -1,7 +1,7 @@
 // Who is signed in: the session cookie's face on the page. The cookie itself is out of a script's reach.
 import { type Answer, call, isRecord } from "./api.ts";
 
-export type Session = { name: string; permissions: string[]; expiresAt?: Date; publicUrl?: string; version?: string };
+export type Session = { name: string; permissions: string[]; expiresAt?: Date };
 export type SignIn = { session: Session } | { problem: string };
 
 export async function currentSession(): Promise<Session | undefined> {
@@ -36,12 +36,10 @@ function refusal(answer: Extract<Answer, { ok: false }>, byCode: boolean): strin
 
 function toSession(value: unknown): Session | undefined {
   if (!isRecord(value) || typeof value.name !== "string" || !Array.isArray(value.permissions)) return undefined;
-  const { name, permissions, expires_at: expires, public_url: publicUrl, version } = value;
+  const { name, permissions, expires_at: expires } = value;
   return {
     name,
     permissions: permissions.filter((permission) => typeof permission === "string"),
-    ...((typeof expires === "string" || typeof expires === "number") && { expiresAt: new Date(expires) }),
-    ...(typeof publicUrl === "string" && { publicUrl }),
-    ...(typeof version === "string" && { version }),
+    ...(typeof expires === "string" && { expiresAt: new Date(expires) }),
   };
 }
