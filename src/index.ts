@@ -1,5 +1,6 @@
 // The process: command line and environment become settings, settings become one command's run.
 import { existsSync, readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { account } from "./commands/account.ts";
 import { lazyConnection } from "./commands/api.ts";
@@ -14,6 +15,9 @@ import { createLog } from "./platform/log.ts";
 
 /** Spelled here and nowhere else: inside a compiled executable only this module knows where the others are. */
 const THREADS: Threads = {};
+
+/** Likewise; the executable carries its pages inside and needs no folder. */
+const EMBED_FOLDER = fileURLToPath(new URL("../dist/embed", import.meta.url));
 
 const COMMANDS: Record<string, Command> = { token, account, config: configCommand, version };
 
@@ -113,7 +117,7 @@ function adminFromFile({ settings }: Config): { admin_token?: string } {
 function toMachine({ settings }: Config): Machine {
   const write = (line: string): void => void process.stderr.write(line);
   const log = createLog({ level: settings.log, pretty: process.stderr.isTTY === true, now: Date.now, write });
-  return { settings, log, threads: THREADS, now: Date.now };
+  return { settings, log, threads: THREADS, embedFolder: EMBED_FOLDER, now: Date.now };
 }
 
 function help(command: Command | undefined): number {
