@@ -25,7 +25,7 @@ const host = () => new URL(house.url).host;
 
 /** Opens `GET /api/tokens`, executes it, and answers the status that the page shows. */
 async function tryOut(page: Page): Promise<string> {
-  const route = page.locator("#operations-Tokens-get_api_tokens");
+  const route = page.locator("#operations-Tokens-getApiTokens");
   if ((await route.count()) === 0) await page.locator("#operations-tag-Tokens").click();
   if ((await route.locator(".try-out__btn").count()) === 0) await route.locator(".opblock-summary-control").click();
   if ((await route.locator(".execute").count()) === 0) await route.locator(".try-out__btn").click();
