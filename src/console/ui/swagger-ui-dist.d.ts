@@ -11,5 +11,7 @@ declare module "swagger-ui-dist/swagger-ui-es-bundle.js" {
     validatorUrl: null;
     onComplete(): void;
   };
-  export default function SwaggerUI(options: Options): { preauthorizeApiKey(scheme: string, value: string): void };
+  type Authorized = Record<string, { name: string; schema: unknown; value: string }>;
+  type Ui = { authActions: { authorizeWithPersistOption(authorized: Authorized): void } };
+  export default function SwaggerUI(options: Options): Ui;
 }

@@ -60,15 +60,17 @@ function show(spec: Record<string, unknown>, token?: string): void {
     onComplete: () => {
       // The token that opened the door is also what "Try it out" should send.
       const scheme = bearerScheme(spec);
-      if (token !== undefined && scheme !== undefined) ui.preauthorizeApiKey(scheme, token);
+      if (token === undefined || scheme === undefined) return;
+      const [name, schema] = scheme;
+      ui.authActions.authorizeWithPersistOption({ [name]: { name, schema, value: token } });
     },
   });
 }
 
-function bearerScheme(spec: Record<string, unknown>): string | undefined {
+function bearerScheme(spec: Record<string, unknown>): [string, unknown] | undefined {
   const schemes = isRecord(spec.components) ? spec.components.securitySchemes : undefined;
   const entries = isRecord(schemes) ? Object.entries(schemes) : [];
-  return entries.find(([, scheme]) => isRecord(scheme) && scheme.type === "http" && scheme.scheme === "bearer")?.[0];
+  return entries.find(([, scheme]) => isRecord(scheme) && scheme.type === "http" && scheme.scheme === "bearer");
 }
 
 function rememberedToken(): string | undefined {
