@@ -19,7 +19,14 @@ export function createApp(parts: Parts) {
   let document: Promise<object> | undefined;
 
   return app
-    .use(edge({ ...parts, trustedProxies: settings.trusted_proxies, routes: () => app.routes }))
+    .use(
+      edge({
+        ...parts,
+        trustedProxies: settings.trusted_proxies,
+        trace: settings.log === "debug",
+        routes: () => app.routes,
+      }),
+    )
     .use(consoleRoutes(parts.assets))
     .use(healthRoutes({ ...parts, metricsOpen: settings.metrics_open }))
     .get(

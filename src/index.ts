@@ -10,7 +10,7 @@ import { serve } from "./commands/serve.ts";
 import { token } from "./commands/token.ts";
 import { version } from "./commands/version.ts";
 import type { Machine, Threads } from "./parts.ts";
-import { type Config, LEAVES, parseConfig } from "./platform/config.ts";
+import { ADMIN_TOKEN, type Config, LEAVES, parseConfig } from "./platform/config.ts";
 import { createLog } from "./platform/log.ts";
 
 /** Spelled here and nowhere else: inside a compiled executable only this module knows where the others are. */
@@ -106,11 +106,9 @@ function adminFromFile({ settings }: Config): { admin_token?: string } {
   if (path === undefined || settings.admin_token !== undefined) return {};
   if (!existsSync(path)) throw new CommandError(`admin_token_file: ${path} does not exist`, 2);
   const admin_token = readFileSync(path, "utf8").trim();
-  if (admin_token.length < 32)
-    throw new CommandError(
-      `admin_token_file: ${path} holds ${admin_token.length} characters, at least 32 are needed`,
-      2,
-    );
+  if (!ADMIN_TOKEN.test(admin_token)) {
+    throw new CommandError(`admin_token_file: ${path} holds no token of 32 to 256 characters without spaces`, 2);
+  }
   return { admin_token };
 }
 

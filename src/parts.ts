@@ -1,5 +1,5 @@
 // What one running Gatehouse is made of: opened in this order, closed in reverse.
-import { statSync } from "node:fs";
+import { readdirSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { type Assets, openAssets } from "./console/assets.ts";
 import { type Access, accessGuard, createAccess, type Guard } from "./platform/access.ts";
@@ -75,8 +75,10 @@ export function openParts({ settings, log, embedFolder, now }: Machine): Parts {
   const secrets = createSecrets(loadKey(settings.key_file ?? join(folder, "secret.key")));
 
   processMetrics(metrics, now());
-  metrics.gauge("gatehouse_database_bytes", "Size of each database file", () =>
-    ["gatehouse.db"].map((file) => [{ file }, sizeOf(join(folder, file))]),
+  metrics.gauge("gatehouse_database_bytes", "Size of each database of the house", () =>
+    readdirSync(folder)
+      .filter((file) => file.endsWith(".db"))
+      .map((file) => [{ file }, sizeOf(join(folder, file))]),
   );
 
   return {

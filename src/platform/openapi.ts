@@ -18,7 +18,6 @@ const DOCUMENTATION = {
     version: VERSION,
     description:
       "AI gateway, webhook agents and resource tags. Authorize with a token to try the routes from this page.",
-    license: { name: "MIT", identifier: "MIT" },
   },
   servers: [{ url: "/" }],
   components: {

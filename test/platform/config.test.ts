@@ -12,6 +12,7 @@ describe("a wrong setting stops the start and says its name, what was given and 
     ["a port with a fraction", { flags: { port: "80.5" } }, "port", "80.5"],
     ["an unknown level", { env: { GATEHOUSE_LOG: "loud" } }, "log", '"loud"', "debug, info, warn, error, silent"],
     ["a short admin token, masked", { env: { GATEHOUSE_ADMIN_TOKEN: "x".repeat(31) } }, "admin_token", "31 characters"],
+    ["an admin token with a space", { env: { GATEHOUSE_ADMIN_TOKEN: `${"x".repeat(32)} x` } }, "admin_token"],
     ["a public URL with a path", { env: { GATEHOUSE_PUBLIC_URL: "https://a.example/x" } }, "public_url", "origin"],
     [
       "a proxy that is no address",
