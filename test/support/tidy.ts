@@ -75,7 +75,7 @@ const VAGUE = new Set(["utils", "util", "helpers", "helper", "common", "misc", "
 /** A name that accepts anything collects everything. A verb's file is named after the verb. */
 export const fileNames: Rule = ({ path }) => {
   const parts = path.replace(/\.(test\.)?[a-z]+$/, "").split("/");
-  const vague = path.startsWith("src/commands/") ? [] : parts.filter((part) => VAGUE.has(part));
+  const vague = /^(src|test)\/commands\//.test(path) ? [] : parts.filter((part) => VAGUE.has(part));
   const barrel = parts.at(-1) === "index" && path !== "src/index.ts" && /\.tsx?$/.test(path) ? ["index"] : [];
   return [...vague, ...barrel].map((name) => `${path}: "${name}" says nothing about what is in it`);
 };
