@@ -1,6 +1,7 @@
 // What one running Gatehouse is made of: opened in this order, closed in reverse.
-import { statSync } from "node:fs";
+import { readdirSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
+import { type Assets, openAssets } from "./console/assets.ts";
 import { type Access, accessGuard, createAccess, type Guard } from "./platform/access.ts";
 import { createBrake } from "./platform/brake.ts";
 import type { Settings } from "./platform/config.ts";
@@ -15,7 +16,14 @@ import { ACCESS_MIGRATIONS, createTokenStore, type TokenStore } from "./platform
 /** Where each thread's code is. Only src/index.ts can spell these: a bundle has one address for all its modules. */
 export type Threads = Record<string, string>;
 
-export type Machine = { settings: Settings; log: Log; threads: Threads; now: () => number };
+export type Machine = {
+  settings: Settings;
+  log: Log;
+  threads: Threads;
+  /** Where the built pages are when we run from source. */
+  embedFolder: string;
+  now: () => number;
+};
 
 /** Filled in once the server listens; until then nothing can ask for it. */
 export type Listening = { port: number; stopping: boolean };
@@ -31,6 +39,7 @@ export type Parts = {
   access: Access;
   guard: Guard;
   secrets: Secrets;
+  assets: Assets;
   cookieName: () => string;
   /** Set by the first start, which leaves a file behind until somebody has signed in. */
   onSignIn: () => void;
@@ -42,7 +51,7 @@ export type Parts = {
 
 const USED_FLUSH_MS = 60_000; // the last-used time of a token is for people; a minute is exact enough
 
-export function openParts({ settings, log, now }: Machine): Parts {
+export function openParts({ settings, log, embedFolder, now }: Machine): Parts {
   const folder = resolve(settings.data);
   const closers: (() => void | Promise<void>)[] = [];
   const listening: Listening = { port: settings.port, stopping: false };
@@ -66,8 +75,10 @@ export function openParts({ settings, log, now }: Machine): Parts {
   const secrets = createSecrets(loadKey(settings.key_file ?? join(folder, "secret.key")));
 
   processMetrics(metrics, now());
-  metrics.gauge("gatehouse_database_bytes", "Size of each database file", () =>
-    ["gatehouse.db"].map((file) => [{ file }, sizeOf(join(folder, file))]),
+  metrics.gauge("gatehouse_database_bytes", "Size of each database of the house", () =>
+    readdirSync(folder)
+      .filter((file) => file.endsWith(".db"))
+      .map((file) => [{ file }, sizeOf(join(folder, file))]),
   );
 
   return {
@@ -81,6 +92,7 @@ export function openParts({ settings, log, now }: Machine): Parts {
     access,
     guard: accessGuard(access),
     secrets,
+    assets: openAssets(embedFolder),
     cookieName,
     onSignIn() {},
     checks: () => ({ listening: !listening.stopping }),
