@@ -26,7 +26,7 @@ type GatewayParts = {
   secrets: Secrets;
   /** The port is known only once the server listens. */
   listening: { port: number };
-  /** Address of src/gateway/logs/thread.ts. */
+  /** Address of src/gateway/logs/worker.ts. */
   logThreadUrl: string;
 };
 

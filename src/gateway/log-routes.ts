@@ -73,11 +73,6 @@ export const logManagement = ({ guard, gateways, logs, now }: LogRouteParts) => 
     gateways.get(account_id, gateway_id);
     return `${account_id}/${gateway_id}`;
   };
-  const found = <T>(value: T | undefined): T => {
-    if (value === undefined) throw new AppError("thing.unknown", { say: "No such log" });
-    return value;
-  };
-
   return new Elysia({ prefix: "/accounts/:account_id/ai-gateway/gateways/:gateway_id/logs", tags: ["Logs"] })
     .use(guard)
     .get(
@@ -205,6 +200,11 @@ export const logManagement = ({ guard, gateways, logs, now }: LogRouteParts) => 
       },
     );
 };
+
+function found<T>(value: T | undefined): T {
+  if (value === undefined) throw new AppError("thing.unknown", { say: "No such log" });
+  return value;
+}
 
 /** A stranger's bytes on our origin: JSON when they are whole JSON, else plain text, and never a page. */
 function toResponse({ bytes, complete, type }: StoredBody): Response {

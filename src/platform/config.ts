@@ -6,6 +6,7 @@ import { LOG_LEVELS } from "./log.ts";
 import { oneOf, strict } from "./schema.ts";
 
 FormatRegistry.Set("address-range", isAddressRange);
+FormatRegistry.Set("base-url", isBaseUrl);
 FormatRegistry.Set(
   "origin",
   (text) => URL.canParse(text) && /^https?:$/.test(new URL(text).protocol) && new URL(text).origin === text,

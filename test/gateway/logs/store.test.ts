@@ -9,7 +9,7 @@ import { createLog } from "../../../src/platform/log.ts";
 import { createMetrics } from "../../../src/platform/metrics.ts";
 import { bytes, CHAT_ANSWER, CHAT_REQUEST, recordOf } from "../support/records.ts";
 
-const threadUrl = new URL("../../../src/gateway/logs/thread.ts", import.meta.url).href;
+const threadUrl = new URL("../../../src/gateway/logs/worker.ts", import.meta.url).href;
 let folder: string;
 let lines: string[];
 let store: LogStore;
