@@ -31,16 +31,24 @@ const Filters = {
     }),
   ),
 };
-const ListQuery = t.Object({
-  page: t.Optional(query.Numeric({ minimum: 1, maximum: 1_000_000 })),
-  per_page: t.Optional(query.Numeric({ minimum: 1, maximum: PER_PAGE_MAX })),
-  ...Order,
-  ...Filters,
-  search: t.Optional(t.String({ maxLength: 200 })),
-  meta_info: t.Optional(query.BooleanString()),
-  cursor: t.Optional(t.String({ maxLength: 64, description: "id of the last row seen; instead of page" })),
-});
-const DeleteQuery = t.Object({ ...Order, ...Filters, limit: t.Optional(query.Numeric({ minimum: 1, maximum: 1e9 })) });
+/** Filters come repeated and under several names; log-query.ts reads them. */
+const open = { additionalProperties: true } as const;
+const ListQuery = t.Object(
+  {
+    page: t.Optional(query.Numeric({ minimum: 1, maximum: 1_000_000 })),
+    per_page: t.Optional(query.Numeric({ minimum: 1, maximum: PER_PAGE_MAX })),
+    ...Order,
+    ...Filters,
+    search: t.Optional(t.String({ maxLength: 200 })),
+    meta_info: t.Optional(query.BooleanString()),
+    cursor: t.Optional(t.String({ maxLength: 64, description: "id of the last row seen; instead of page" })),
+  },
+  open,
+);
+const DeleteQuery = t.Object(
+  { ...Order, ...Filters, limit: t.Optional(query.Numeric({ minimum: 1, maximum: 1e9 })) },
+  open,
+);
 const Score = t.Union([t.Integer({ minimum: 0, maximum: 100 }), t.Null()]);
 const Judgement = t.Object(
   {

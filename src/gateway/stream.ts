@@ -31,9 +31,11 @@ export function watchStream(body: ReadableStream<Uint8Array>, watch: StreamWatch
             watch.chunk(value);
             controller.enqueue(value);
           }
-        } catch (error) {
+        } catch {
           end("failed");
-          controller.error(error); // the client sees a reset, never an end that the provider did not send
+          // The client sees a reset, never an end that the provider did not send. Without the cause: a server in
+          // development would print it, and it names the address with whatever key is in its query.
+          controller.error(undefined);
         }
       },
       cancel(reason) {

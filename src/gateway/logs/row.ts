@@ -31,7 +31,9 @@ export async function toRow(record: LogRecord, captured: Captured, pricing: Pric
       : { usage: {}, final: false };
   const ok = record.status >= 200 && record.status < 300;
   const whole = record.outcome === "answered";
-  const estimated = ok && !(reading.final && whole) && estimate(record, captured, answer, reading.usage);
+  // A client that left has been charged for its prompt all the same; an error has not.
+  const charged = ok || record.outcome === "client_left";
+  const estimated = charged && !(reading.final && whole) && estimate(record, captured, answer, reading.usage);
   const model = modelOf(record, captured) ?? reading.model;
   const custom = parseCustomCost(record.customCost);
   return {

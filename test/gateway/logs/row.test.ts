@@ -45,7 +45,7 @@ describe("estimates", () => {
   });
 
   test("the prompt of a client that left before any output", async () => {
-    const it = await row({ ...streamed, outcome: "client_left" }, { request: chat.request });
+    const it = await row({ status: 499, responseType: undefined, outcome: "client_left" }, { request: chat.request });
     expect(it).toMatchObject({ estimated: true, success: false });
     expect(it.usage.tokensIn).toBeGreaterThan(3);
   });
