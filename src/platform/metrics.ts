@@ -3,6 +3,10 @@
 type Labels = Record<string, string | number>;
 type Family = { name: string; help: string; type: "counter" | "gauge" | "histogram"; lines(): string[] };
 
+export type Counter = { add(by?: number): void };
+export type Histogram = { observe(value: number): void };
+type Buckets = { counts: number[]; sum: number; labels: Labels };
+
 export type Metrics = ReturnType<typeof createMetrics>;
 
 const SERIES_MAX = 2_000; // per family: a label somebody else can choose must not become a memory leak
@@ -10,19 +14,22 @@ const SERIES_MAX = 2_000; // per family: a label somebody else can choose must n
 export function createMetrics() {
   const families: Family[] = [];
 
-  function counter(name: string, help: string): (labels?: Labels, by?: number) => void {
-    const series = new Map<string, number>();
+  /** A caller on a hot path keeps the series it got, so that counting is one addition. */
+  function counter(name: string, help: string): (labels?: Labels) => Counter {
+    const series = new Map<string, Counter & { value: number }>();
     families.push({
       name,
       help,
       type: "counter",
-      lines: () => Array.from(series, ([labels, value]) => `${name}${labels} ${value}`),
+      lines: () => Array.from(series, ([labels, { value }]) => `${name}${labels} ${value}`),
     });
-    return (labels = {}, by = 1) => {
-      const key = toText(labels);
-      const before = series.get(key);
-      if (before !== undefined || series.size < SERIES_MAX) series.set(key, (before ?? 0) + by);
-    };
+    return (labels = {}) =>
+      oneOf(series, toText(labels), () => ({
+        value: 0,
+        add(by = 1) {
+          this.value += by;
+        },
+      }));
   }
 
   /** `read` runs only when somebody looks. */
@@ -39,28 +46,26 @@ export function createMetrics() {
     });
   }
 
-  function histogram(name: string, help: string, bounds: readonly number[]): (label: Labels, value: number) => void {
-    type Series = { counts: Uint32Array; sum: number; labels: Labels };
-    const series = new Map<string, Series>();
+  function histogram(name: string, help: string, bounds: readonly number[]): (labels?: Labels) => Histogram {
+    const series = new Map<string, Histogram & Buckets>();
     families.push({
       name,
       help,
       type: "histogram",
-      lines: () => [...series.values()].flatMap((one) => toBuckets(name, bounds, one)),
+      lines: () => [...series.values()].flatMap((one) => toLines(name, bounds, one)),
     });
-    return (labels, value) => {
-      const key = toText(labels);
-      let one = series.get(key);
-      if (!one) {
-        if (series.size >= SERIES_MAX) return;
-        one = { counts: new Uint32Array(bounds.length + 1), sum: 0, labels };
-        series.set(key, one);
-      }
-      const above = bounds.findIndex((bound) => value <= bound);
-      const bucket = above === -1 ? bounds.length : above;
-      one.counts[bucket] = (one.counts[bucket] ?? 0) + 1;
-      one.sum += value;
-    };
+    return (labels = {}) =>
+      oneOf(series, toText(labels), () => ({
+        labels,
+        counts: new Array<number>(bounds.length + 1).fill(0),
+        sum: 0,
+        observe(value) {
+          const above = bounds.findIndex((bound) => value <= bound);
+          const bucket = above === -1 ? bounds.length : above;
+          this.counts[bucket] = (this.counts[bucket] ?? 0) + 1;
+          this.sum += value;
+        },
+      }));
   }
 
   function text(): string {
@@ -73,13 +78,17 @@ export function createMetrics() {
   return { counter, gauge, histogram, text };
 }
 
-function toBuckets(
-  name: string,
-  bounds: readonly number[],
-  { counts, sum, labels }: { counts: Uint32Array; sum: number; labels: Labels },
-): string[] {
+function oneOf<T>(series: Map<string, T>, key: string, make: () => T): T {
+  const found = series.get(key);
+  if (found) return found;
+  const made = make();
+  if (series.size < SERIES_MAX) series.set(key, made); // past it the caller counts into the void
+  return made;
+}
+
+function toLines(name: string, bounds: readonly number[], { counts, sum, labels }: Buckets): string[] {
   let running = 0;
-  const buckets = Array.from(counts, (count, index) => {
+  const buckets = counts.map((count, index) => {
     running += count;
     return `${name}_bucket${toText({ ...labels, le: bounds[index] ?? "+Inf" })} ${running}`;
   });
