@@ -11,6 +11,7 @@ import { createOriginRule, type OriginRule } from "./platform/origin.ts";
 import { createSecrets, loadKey, type Secrets } from "./platform/secrets.ts";
 import { openDatabase } from "./platform/sqlite.ts";
 import { ACCESS_MIGRATIONS, createTokenStore, type TokenStore } from "./platform/tokens.ts";
+import { createTagStore, type TagStore } from "./tags/store.ts";
 
 /** Where each thread's code is. Only src/index.ts can spell these: a bundle has one address for all its modules. */
 export type Threads = Record<string, string>;
@@ -31,6 +32,7 @@ export type Parts = {
   access: Access;
   guard: Guard;
   secrets: Secrets;
+  tags: TagStore;
   cookieName: () => string;
   /** Set by the first start, which leaves a file behind until somebody has signed in. */
   onSignIn: () => void;
@@ -65,9 +67,14 @@ export function openParts({ settings, log, now }: Machine): Parts {
   const access = createAccess({ tokens, brake: createBrake(now), origins, localKey, cookieName });
   const secrets = createSecrets(loadKey(settings.key_file ?? join(folder, "secret.key")));
 
+  const tags = createTagStore(join(folder, "tags.db"), { now, tagsMax: settings.tags.max_per_account });
+  closers.push(tags.close);
+
   processMetrics(metrics, now());
+  metrics.gauge("gatehouse_tagged_resources", "Resources that carry tags", () => tags.counts().resources);
+  metrics.gauge("gatehouse_tags", "Tags on all resources", () => tags.counts().tags);
   metrics.gauge("gatehouse_database_bytes", "Size of each database file", () =>
-    ["gatehouse.db"].map((file) => [{ file }, sizeOf(join(folder, file))]),
+    ["gatehouse.db", "tags.db"].map((file) => [{ file }, sizeOf(join(folder, file))]),
   );
 
   return {
@@ -81,6 +88,7 @@ export function openParts({ settings, log, now }: Machine): Parts {
     access,
     guard: accessGuard(access),
     secrets,
+    tags,
     cookieName,
     onSignIn() {},
     checks: () => ({ listening: !listening.stopping }),

@@ -54,6 +54,8 @@ type Detail = {
   headers?: Record<string, string>;
   /** The answer waits this long: the price of a wrong guess. */
   delayMs?: number;
+  /** An answer that the interface prescribes, whatever its status: nothing failed, so nothing is logged. */
+  expected?: boolean;
   /** For the log alone. */
   cause?: unknown;
 };
@@ -63,12 +65,14 @@ export class AppError extends Error {
   readonly code: ErrorCode;
   readonly headers: Record<string, string>;
   readonly delayMs: number;
+  readonly expected: boolean;
 
-  constructor(code: ErrorCode, { say, headers = {}, delayMs = 0, cause }: Detail = {}) {
+  constructor(code: ErrorCode, { say, headers = {}, delayMs = 0, expected = false, cause }: Detail = {}) {
     super(say ?? ERRORS[code][1], { cause });
     this.code = code;
     this.headers = headers;
     this.delayMs = delayMs;
+    this.expected = expected;
   }
 
   get status(): number {

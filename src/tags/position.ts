@@ -41,10 +41,26 @@ export function behind(position: Position): Position {
   return { ...position, parentId: `${position.parentId}\0` };
 }
 
-/** As SQLite would order them. JavaScript alone would put U+10000 before U+FFFF. */
 export function comparePositions(a: Position, b: Position): number {
-  const order = (left: string, right: string) => Buffer.compare(Buffer.from(left), Buffer.from(right));
-  return order(a.type, b.type) || order(a.id, b.id) || order(a.zoneId, b.zoneId) || order(a.parentId, b.parentId);
+  return (
+    compareTexts(a.type, b.type) ||
+    compareTexts(a.id, b.id) ||
+    compareTexts(a.zoneId, b.zoneId) ||
+    compareTexts(a.parentId, b.parentId)
+  );
+}
+
+/** By code point, as SQLite orders them. JavaScript compares code units, which would put U+10000 before U+FFFD. */
+function compareTexts(a: string, b: string): number {
+  if (a === b) return 0;
+  let at = 0;
+  while (at < a.length && at < b.length && a.charCodeAt(at) === b.charCodeAt(at)) at += 1;
+  return at === a.length || at === b.length ? a.length - b.length : rank(a.charCodeAt(at)) - rank(b.charCodeAt(at));
+}
+
+/** Surrogates stand for code points above all others. */
+function rank(unit: number): number {
+  return unit >= 0xe000 ? unit - 0x800 : unit >= 0xd800 ? unit + 0x2000 : unit;
 }
 
 /** A cursor names the last thing seen, not a number of things, so writes in between move nothing. */

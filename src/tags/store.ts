@@ -5,6 +5,7 @@ import { openDatabase } from "../platform/sqlite.ts";
 import { etagOf, isMatch, toCanonical } from "./etag.ts";
 import type { Tags } from "./filter.ts";
 import { createLists } from "./lists.ts";
+import { naming } from "./naming.ts";
 import { IN_ORDER, POSITION, type Position, toParams, toPosition } from "./position.ts";
 import { createPostings } from "./postings.ts";
 import { TAG_TABLES } from "./schema.ts";
@@ -16,7 +17,8 @@ import { createTerms } from "./terms.ts";
 export type TagStore = ReturnType<typeof createTagStore>;
 /** A resource and what it carries; `name` is its human name where one is known, else its id. */
 export type Tagged = Position & { name: string; tags: Tags; etag: string; updatedAtMs: number };
-export type Write = { position: Position; tags: Tags; ifMatch?: string | undefined };
+/** `where` is what a refusal is to name when this is one of many. */
+export type Write = { position: Position; tags: Tags; ifMatch?: string | undefined; where?: string };
 export type Patch = { position: Position; tags: Readonly<Record<string, string | null>>; ifMatch?: string | undefined };
 export type NameOf = (type: string, id: string, accountId: string) => string | undefined;
 
@@ -129,7 +131,11 @@ export function createTagStore(path: string, { now, nameOf = () => undefined, ta
       transact(() => put(account, position, ifMatch, () => tags)),
     /** All of them in one transaction: one that is refused leaves none. */
     replaceAll: (account: string, writes: readonly Write[]): Tagged[] =>
-      transact(() => writes.map(({ position, tags, ifMatch }) => put(account, position, ifMatch, () => tags))),
+      transact(() =>
+        writes.map(({ position, tags, ifMatch, where }) =>
+          naming(where, () => put(account, position, ifMatch, () => tags)),
+        ),
+      ),
     merge: (account: string, { position, tags, ifMatch }: Patch): Tagged =>
       transact(() => put(account, position, ifMatch, (held) => merged(held, tags))),
     remove: (account: string, position: Position, ifMatch?: string): void =>
