@@ -1,5 +1,6 @@
 // The product as one Elysia app, edge first. This list is the table of contents; it never listens.
 import { Elysia } from "elysia";
+import { consoleRoutes } from "./console/routes.ts";
 import type { Parts } from "./parts.ts";
 import { accountRoutes } from "./platform/account-routes.ts";
 import { apiBody } from "./platform/api-body.ts";
@@ -20,7 +21,15 @@ export function createApp(parts: Parts) {
   let document: Promise<object> | undefined;
 
   return app
-    .use(edge({ ...parts, trustedProxies: settings.trusted_proxies, routes: () => app.routes }))
+    .use(
+      edge({
+        ...parts,
+        trustedProxies: settings.trusted_proxies,
+        trace: settings.log === "debug",
+        routes: () => app.routes,
+      }),
+    )
+    .use(consoleRoutes(parts.assets))
     .use(healthRoutes({ ...parts, metricsOpen: settings.metrics_open }))
     .get(
       "/swagger/json",

@@ -1,5 +1,6 @@
 // The process: command line and environment become settings, settings become one command's run.
 import { existsSync, readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { account } from "./commands/account.ts";
 import { lazyConnection } from "./commands/api.ts";
@@ -9,11 +10,14 @@ import { serve } from "./commands/serve.ts";
 import { token } from "./commands/token.ts";
 import { version } from "./commands/version.ts";
 import type { Machine, Threads } from "./parts.ts";
-import { type Config, LEAVES, parseConfig } from "./platform/config.ts";
+import { ADMIN_TOKEN, type Config, LEAVES, parseConfig } from "./platform/config.ts";
 import { createLog } from "./platform/log.ts";
 
 /** Spelled here and nowhere else: inside a compiled executable only this module knows where the others are. */
 const THREADS: Threads = {};
+
+/** Likewise; the executable carries its pages inside and needs no folder. */
+const EMBED_FOLDER = fileURLToPath(new URL("../dist/embed", import.meta.url));
 
 const COMMANDS: Record<string, Command> = { token, account, config: configCommand, version };
 
@@ -102,18 +106,16 @@ function adminFromFile({ settings }: Config): { admin_token?: string } {
   if (path === undefined || settings.admin_token !== undefined) return {};
   if (!existsSync(path)) throw new CommandError(`admin_token_file: ${path} does not exist`, 2);
   const admin_token = readFileSync(path, "utf8").trim();
-  if (admin_token.length < 32)
-    throw new CommandError(
-      `admin_token_file: ${path} holds ${admin_token.length} characters, at least 32 are needed`,
-      2,
-    );
+  if (!ADMIN_TOKEN.test(admin_token)) {
+    throw new CommandError(`admin_token_file: ${path} holds no token of 32 to 256 characters without spaces`, 2);
+  }
   return { admin_token };
 }
 
 function toMachine({ settings }: Config): Machine {
   const write = (line: string): void => void process.stderr.write(line);
   const log = createLog({ level: settings.log, pretty: process.stderr.isTTY === true, now: Date.now, write });
-  return { settings, log, threads: THREADS, now: Date.now };
+  return { settings, log, threads: THREADS, embedFolder: EMBED_FOLDER, now: Date.now };
 }
 
 function help(command: Command | undefined): number {

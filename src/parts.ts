@@ -1,6 +1,7 @@
 // What one running Gatehouse is made of: opened in this order, closed in reverse.
-import { statSync } from "node:fs";
+import { readdirSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
+import { type Assets, openAssets } from "./console/assets.ts";
 import { type Access, accessGuard, createAccess, type Guard } from "./platform/access.ts";
 import { createBrake } from "./platform/brake.ts";
 import type { Settings } from "./platform/config.ts";
@@ -16,7 +17,14 @@ import { createTagStore, type TagStore } from "./tags/store.ts";
 /** Where each thread's code is. Only src/index.ts can spell these: a bundle has one address for all its modules. */
 export type Threads = Record<string, string>;
 
-export type Machine = { settings: Settings; log: Log; threads: Threads; now: () => number };
+export type Machine = {
+  settings: Settings;
+  log: Log;
+  threads: Threads;
+  /** Where the built pages are when we run from source. */
+  embedFolder: string;
+  now: () => number;
+};
 
 /** Filled in once the server listens; until then nothing can ask for it. */
 export type Listening = { port: number; stopping: boolean };
@@ -33,6 +41,7 @@ export type Parts = {
   guard: Guard;
   secrets: Secrets;
   tags: TagStore;
+  assets: Assets;
   cookieName: () => string;
   /** Set by the first start, which leaves a file behind until somebody has signed in. */
   onSignIn: () => void;
@@ -44,7 +53,7 @@ export type Parts = {
 
 const USED_FLUSH_MS = 60_000; // the last-used time of a token is for people; a minute is exact enough
 
-export function openParts({ settings, log, now }: Machine): Parts {
+export function openParts({ settings, log, embedFolder, now }: Machine): Parts {
   const folder = resolve(settings.data);
   const closers: (() => void | Promise<void>)[] = [];
   const listening: Listening = { port: settings.port, stopping: false };
@@ -73,8 +82,10 @@ export function openParts({ settings, log, now }: Machine): Parts {
   processMetrics(metrics, now());
   metrics.gauge("gatehouse_tagged_resources", "Resources that carry tags", () => tags.counts().resources);
   metrics.gauge("gatehouse_tags", "Tags on all resources", () => tags.counts().tags);
-  metrics.gauge("gatehouse_database_bytes", "Size of each database file", () =>
-    ["gatehouse.db", "tags.db"].map((file) => [{ file }, sizeOf(join(folder, file))]),
+  metrics.gauge("gatehouse_database_bytes", "Size of each database of the house", () =>
+    readdirSync(folder)
+      .filter((file) => file.endsWith(".db"))
+      .map((file) => [{ file }, sizeOf(join(folder, file))]),
   );
 
   return {
@@ -89,6 +100,7 @@ export function openParts({ settings, log, now }: Machine): Parts {
     guard: accessGuard(access),
     secrets,
     tags,
+    assets: openAssets(embedFolder),
     cookieName,
     onSignIn() {},
     checks: () => ({ listening: !listening.stopping }),

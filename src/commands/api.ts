@@ -38,19 +38,25 @@ async function connect(machine: Machine, command: string): Promise<{ fetch: Fetc
       };
       return { fetch, close };
     }
-    const address = readOwner(folder)?.address;
-    // Our own server's certificate is for its public name, not for the loopback address we call it by.
-    const tls = { rejectUnauthorized: false };
-    if (address)
-      return {
-        fetch: withKey(folder, (path, init) => globalThis.fetch(`${address}${path}`, { ...init, tls })),
-        async close() {},
-      };
+    const remote = await reach(readOwner(folder)?.address);
+    if (remote) return { fetch: withKey(folder, remote), async close() {} };
   }
   const owner = readOwner(folder);
   throw new CommandError(
     `the data folder ${folder} is busy: ${owner ? `${owner.command}, pid ${owner.pid}` : "owner unknown"}`,
   );
+}
+
+/** The address may be that of a server which was killed: it counts when it answers. */
+async function reach(address: string | undefined): Promise<Fetch | undefined> {
+  if (address === undefined) return undefined;
+  const tls = { rejectUnauthorized: false }; // our server's certificate is for its public name, not for the loopback address
+  const remote: Fetch = (path, init) => globalThis.fetch(`${address}${path}`, { ...init, tls });
+  const alive = await remote("/healthz").then(
+    ({ ok }) => ok,
+    () => false,
+  );
+  return alive ? remote : undefined;
 }
 
 function withKey(folder: string, send: Fetch): Fetch {

@@ -1,6 +1,6 @@
 // Who owns the data folder: an exclusive SQLite lock, which the kernel frees even after SIGKILL.
 import { Database } from "bun:sqlite";
-import { readFileSync, renameSync, writeFileSync } from "node:fs";
+import { readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createPrivate } from "./sqlite.ts";
 
@@ -30,6 +30,7 @@ export function lockFolder(folder: string, owner: Owner): FolderLock | undefined
   return {
     announce: (address) => writeOwner(folder, { ...owner, address }),
     release() {
+      rmSync(join(folder, "owner.json"), { force: true });
       db.run("rollback");
       db.close();
     },

@@ -18,7 +18,6 @@ const DOCUMENTATION = {
     version: VERSION,
     description:
       "AI gateway, webhook agents and resource tags. Authorize with a token to try the routes from this page.",
-    license: { name: "MIT", identifier: "MIT" },
   },
   servers: [{ url: "/" }],
   components: {
@@ -74,7 +73,8 @@ function toOperation(known: Table, { hooks, path: routePath }: Route, path: stri
   return {
     ...known,
     ...said,
-    operationId: `${method}${path.replace(/[^A-Za-z0-9]+/g, "_")}`.replace(/_$/, ""),
+    // No `_`: Swagger UI takes one in a deep link for an old way to write a space, and complains.
+    operationId: `${method}${path.replace(/[^A-Za-z0-9]+(\w?)/g, (_, letter) => letter.toUpperCase())}`,
     ...(parameters.length > 0 && { parameters }),
     ...(Object.keys(body).length > 0 && { requestBody: jsonOnly(body) }),
     responses: toResponses(

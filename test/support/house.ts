@@ -7,7 +7,7 @@ import type { Parts } from "../../src/parts.ts";
 import { parseConfig, type Settings } from "../../src/platform/config.ts";
 import { createLog } from "../../src/platform/log.ts";
 import type { Permission, Scope } from "../../src/platform/permissions.ts";
-import { THREADS } from "./threads.ts";
+import { EMBED_FOLDER, THREADS } from "./threads.ts";
 
 export type House = AsyncDisposable & {
   url: string;
@@ -42,7 +42,13 @@ export async function startHouse({
     agents: join(folder, "agents"),
     stop_ms: 1_000,
   };
-  const machine = { settings: { ...config.settings, ...places, ...settings }, log, threads: THREADS, now };
+  const machine = {
+    settings: { ...config.settings, ...places, ...settings },
+    log,
+    threads: THREADS,
+    embedFolder: EMBED_FOLDER,
+    now,
+  };
   const { parts, url, stop } = await startServer(machine);
   const adminToken = parts.tokens.mint({ name: "test admin", permissions: ["admin"] }).token;
 
