@@ -7,6 +7,7 @@ import { lazyConnection } from "./commands/api.ts";
 import { type Command, type CommandContext, CommandError } from "./commands/command.ts";
 import { config as configCommand } from "./commands/config.ts";
 import { serve } from "./commands/serve.ts";
+import { tags } from "./commands/tags.ts";
 import { token } from "./commands/token.ts";
 import { version } from "./commands/version.ts";
 import type { Machine, Threads } from "./parts.ts";
@@ -19,7 +20,7 @@ const THREADS: Threads = {};
 /** Likewise; the executable carries its pages inside and needs no folder. */
 const EMBED_FOLDER = fileURLToPath(new URL("../dist/embed", import.meta.url));
 
-const COMMANDS: Record<string, Command> = { token, account, config: configCommand, version };
+const COMMANDS: Record<string, Command> = { token, account, tags, config: configCommand, version };
 
 const SERVE_USAGE = "serve [flags]";
 
@@ -57,6 +58,7 @@ async function run(argv: string[]): Promise<number> {
     out: print,
     err: complain,
     stdin: () => Bun.stdin.stream(),
+    pour,
   };
   try {
     return await command.run(context);
@@ -134,6 +136,10 @@ function help(command: Command | undefined): number {
 
 function print(line: string): void {
   process.stdout.write(`${line}\n`);
+}
+
+async function pour(bytes: ReadableStream<Uint8Array>): Promise<void> {
+  for await (const chunk of bytes) await Bun.write(Bun.stdout, chunk);
 }
 
 function complain(line: string): void {

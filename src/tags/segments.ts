@@ -1,7 +1,17 @@
 // Where a resource lives: the ordered list of an account, cut into segments that split when they are full.
 import type { Database } from "bun:sqlite";
 import type { Tags } from "./filter.ts";
-import { FIRST, IN_ORDER, LAST, POSITION, type Position, type PositionRow, toParams, toPosition } from "./position.ts";
+import {
+  comparePositions,
+  FIRST,
+  IN_ORDER,
+  LAST,
+  POSITION,
+  type Position,
+  type PositionRow,
+  toParams,
+  toPosition,
+} from "./position.ts";
 import { EVERY, type Postings } from "./postings.ts";
 import { countSlots, freeSlot, SLOTS } from "./slots.ts";
 
@@ -57,29 +67,29 @@ export function createSegments(
 
   /** Room for a resource that is not there yet. */
   function place(account: string, position: Position): number {
-    const [home] = list(account, position, 1);
-    const segment = home?.segment ?? create(account, FIRST);
+    const home = selectAt.get(account, ...toParams(position))?.segment;
+    const segment = home ?? create(account, FIRST);
     const slot = freeSlot(postings.held(EVERY, segment));
-    if (slot === undefined && home) {
-      split(account, home, position);
+    if (slot === undefined) {
+      split(account, position);
       return place(account, position);
     }
-    if (slot === undefined) throw new Error("a new segment has no room");
     postings.add(EVERY, segment, slot);
     return segment * SLOTS + slot;
   }
 
-  function split(account: string, full: Segment, position: Position): void {
-    const rows = selectRows.all(account, ...toParams(position), ...toParams(full.to));
-    // Nothing behind it: ids that grow with time fill one segment after another to the brim, and nothing has to move.
-    if (rows.length === 0) {
+  function split(account: string, position: Position): void {
+    const [full] = list(account, position, 1);
+    const rows = full ? selectRows.all(account, ...toParams(full.from), ...toParams(full.to)) : [];
+    const last = rows.at(-1);
+    const moved = rows.slice(rows.length >> 1);
+    const [first] = moved;
+    if (!full || !last || !first) throw new Error("a full segment has no rows");
+    // Behind all others: ids that grow with time fill one segment after another to the brim, and nothing has to move.
+    if (comparePositions(position, toPosition(last)) > 0) {
       create(account, position);
       return;
     }
-    const all = selectRows.all(account, ...toParams(full.from), ...toParams(full.to));
-    const moved = all.slice(all.length >> 1);
-    const [first] = moved;
-    if (!first) throw new Error("a full segment has no rows");
     const segment = create(account, toPosition(first));
     for (const [slot, row] of moved.entries()) {
       for (const term of [EVERY, ...termsOf(account, row.type, JSON.parse(row.tags))]) {

@@ -85,7 +85,8 @@ export function createTagStore(path: string, { now, nameOf = () => undefined, ta
     const text = toCanonical(tags);
     if (row) sql.update.run(text, updatedAtMs, place);
     else sql.insert.run(place, account, ...toParams(position), text, updatedAtMs);
-    return { ...position, name: nameFor(account, position.type, position.id), tags, etag: etagOf(text), updatedAtMs };
+    const { type, id, zoneId: zone_id, parentId: parent_id } = position;
+    return toTagged(account, { type, id, zone_id, parent_id, tags: text, updated_at_ms: updatedAtMs });
   }
 
   function drop(account: string, position: Position, ifMatch: string | undefined): void {
