@@ -56,6 +56,7 @@ const ROWS: Row[] = [
       importing("src/commands/serve.ts", "../app.ts", "../parts.ts", "../agents/roster.ts", "./api.ts"),
       importing("src/gateway/logs/worker.ts", "../usage.ts", "../../platform/sqlite.ts", "elysia", "node:fs"),
       importing("src/platform/version.ts", "../../package.json", "./log.ts"),
+      at("src/tags/filter.ts", "export const same = <T>(it: T): T => it;"),
     ],
   },
   {
