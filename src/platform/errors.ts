@@ -21,6 +21,7 @@ export const ERRORS = {
   "access.origin": [403, "Requests from this origin are refused", 1005],
   "access.host": [403, "This host name is not one of ours; add it to allowed_hosts", 1005],
   "access.slow_down": [429, "Too many failed attempts; try again later", 1005],
+  "server.stopping": [503, "The server is stopping", 7000],
 } as const satisfies Record<string, Row>;
 
 export type ErrorCode = keyof typeof ERRORS;
