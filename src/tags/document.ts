@@ -63,6 +63,18 @@ const PARAMETERS = {
   type: { in: "query", name: "type", schema: text, description: "only values that resources of this type carry" },
 } as const satisfies Record<string, Parameter>;
 
+export const SEARCH = ["tag", "types", "id", "name", "case_insensitive"] as const;
+
+/** In the order in which they are checked. */
+export const FILTER_ERRORS: readonly ErrorCode[] = [
+  ...(["tags.filters_max", "tags.filter", "tags.values_max", "tags.key_long", "tags.key", "tags.value_long"] as const),
+  ...(["tags.type", "input.invalid"] as const),
+];
+export const SET_ERRORS: readonly ErrorCode[] = [
+  ...(["tags.set_payload", "tags.type", "tags.key_long", "tags.key", "tags.value_long", "tags.precondition"] as const),
+  ...(["tags.account_full", "input.too_large"] as const),
+];
+
 export type ParameterName = keyof typeof PARAMETERS;
 
 type Says = {

@@ -23,6 +23,11 @@ export function parseQuery(params: URLSearchParams, types: ResourceTypes): Query
   return { filters: { all: parsed.filters, foldCase: folding === "true" }, types: [...wanted], ids, name };
 }
 
+/** Not Elysia's own: that keeps the last of several equal names. */
+export function queryOf(request: Request): URLSearchParams {
+  return new URL(request.url).searchParams;
+}
+
 function invalid(say: string): AppError {
   return new AppError("input.invalid", { say });
 }

@@ -1,18 +1,13 @@
 // The HTTP face of a zone's tags. A zone is the account's that first tagged something in it.
 import { Elysia } from "elysia";
 import { AppError } from "../platform/errors.ts";
-import { needing, referring, sending } from "./document.ts";
+import type { Desk, TagParts } from "./desk.ts";
+import { needing, referring, SET_ERRORS, sending } from "./document.ts";
 import { isLongerThan } from "./filter.ts";
 import { bodiesOf, One } from "./model.ts";
 import { ID_CHARS_MAX, type Level } from "./payload.ts";
-import type { Desk, TagParts } from "./routes.ts";
 
 const HOME = "home"; // whose an unclaimed zone is when the caller belongs to no account
-const SET_ERRORS = [
-  ...(["tags.set_payload", "tags.type", "tags.key_long", "tags.key", "tags.value_long", "tags.account_full"] as const),
-  ...(["tags.precondition", "input.too_large"] as const),
-];
-
 export function zoneTagRoutes({ tags, access }: TagParts, desk: Desk) {
   const bodies = bodiesOf("zone");
 
