@@ -1,11 +1,12 @@
 // What a page of tagged resources costs as the table grows: p50 and p99 in milliseconds at each size.
 //   scripts/bench tags [SIZE ...]      default: 10000 100000 1000000
-import { mkdtempSync, rmSync, statSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { statSync } from "node:fs";
 import { join } from "node:path";
 import { parseFilters } from "../src/tags/filter.ts";
 import { FIRST, type Position } from "../src/tags/position.ts";
-import { createTagStore, type TagStore } from "../src/tags/store.ts";
+import type { Query } from "../src/tags/search.ts";
+import type { TagStore } from "../src/tags/store.ts";
+import { startHouse } from "../test/support/house.ts";
 
 const ACCOUNT = "home";
 const ROUNDS = 200;
@@ -74,48 +75,55 @@ function load(store: TagStore, size: number): number {
 }
 
 async function run(size: number): Promise<Map<string, string>> {
-  const folder = mkdtempSync(join(tmpdir(), "bench-tags-"));
-  const path = join(folder, "tags.db");
-  const store = createTagStore(path, { now: Date.now });
+  await using house = await startHouse({ settings: { log: "error" } });
+  const store = house.parts.tags;
   const cells = new Map<string, string>();
-  const note = (name: string, [p50, p99]: [number, number]) => cells.set(name, `${p50.toFixed(2)} / ${p99.toFixed(2)}`);
-  try {
-    const loadMs = load(store, size);
-    const find = (tags: string[], after?: Position) => {
-      const parsed = parseFilters(tags);
-      if (!parsed.ok) throw new Error(parsed.code);
-      const filters = { all: parsed.filters, foldCase: false };
-      return store.find(ACCOUNT, { filters, types: [], ids: [] }, after);
-    };
-    for (const [name, tags] of Object.entries(QUERIES)) note(name, await measure(() => find(tags)));
-    note(
-      "env=prod & team=a,b, behind a random cursor",
-      await measure((n) => find(["env=prod", "team=a,b"], positionOf(n * 37))),
-    );
-    note("no filter, behind a random cursor", await measure((n) => find([], positionOf(n * 37))));
-    note("keys", await measure(() => store.keys(ACCOUNT)));
-    note("values/serial, a page", await measure((n) => store.values(ACCOUNT, "serial", undefined, `sn-${n}`)));
-    note("values/team?type=queue", await measure(() => store.values(ACCOUNT, "team", "queue")));
-    note("summary", await measure(() => store.summary(ACCOUNT)));
-    note("read one", await measure((n) => store.read(ACCOUNT, positionOf(n * 37))));
-    note(
-      "replace one (synced to disk)",
-      await measure((n) => {
-        const one = (n * 37) % size;
-        return store.replace(ACCOUNT, { position: positionOf(one), tags: tagsOf(one + 8) });
-      }),
-    );
-    note(
-      "insert one (synced to disk)",
-      await measure((n) => store.replace(ACCOUNT, { position: positionOf(size + n), tags: tagsOf(size + n) })),
-    );
-    note("remove one (synced to disk)", await measure((n) => store.remove(ACCOUNT, positionOf(size + n))));
-    cells.set("loaded, resources a second", String(Math.round(size / (loadMs / 1_000))));
-  } finally {
-    store.close();
-    cells.set("file, bytes a resource", String(Math.round(statSync(path).size / size)));
-    rmSync(folder, { recursive: true });
-  }
+  const note = async (name: string, round: (n: number) => unknown) => {
+    const [p50, p99] = await measure(round);
+    cells.set(name, `${p50.toFixed(2)} / ${p99.toFixed(2)}`);
+  };
+  const find = (tags: string[], after?: Position, more: Partial<Query> = {}) => {
+    const parsed = parseFilters(tags);
+    if (!parsed.ok) throw new Error(parsed.code);
+    const filters = { all: parsed.filters, foldCase: false };
+    return store.find(ACCOUNT, { filters, types: [], ids: [], ...more }, after);
+  };
+  const get = async (path: string) => {
+    const headers = { authorization: `Bearer ${house.adminToken}` };
+    const answer = await house.fetch(`/api/accounts/${ACCOUNT}/tags/${path}`, { headers });
+    if (answer.status !== 200) throw new Error(`${path} answered ${answer.status}`);
+    await answer.arrayBuffer();
+  };
+
+  const loadMs = load(store, size);
+  await note("GET /tags/resources?tag=env=prod&tag=team=a,b over HTTP", () =>
+    get("resources?tag=env%3Dprod&tag=team%3Da,b"),
+  );
+  for (const [name, tags] of Object.entries(QUERIES)) await note(name, () => find(tags));
+  await note("env=prod & team=a,b, behind a random cursor", (n) => find(["env=prod", "team=a,b"], positionOf(n * 37)));
+  await note("env=prod & type=queue", () => find(["env=prod"], undefined, { types: ["queue"] }));
+  await note("env=prod & 50 ids", (n) => {
+    return find(["env=prod"], undefined, { ids: Array.from({ length: 50 }, (_, k) => positionOf(n * 50 + k).id) });
+  });
+  await note("no filter, behind a random cursor", (n) => find([], positionOf(n * 37)));
+  await note("keys", () => store.keys(ACCOUNT));
+  await note("values/serial, a page", (n) => store.values(ACCOUNT, "serial", undefined, `sn-${n}`));
+  await note("values/team?type=queue", () => store.values(ACCOUNT, "team", "queue"));
+  await note("summary", () => store.summary(ACCOUNT));
+  await note("read one", (n) => store.read(ACCOUNT, positionOf(n * 37)));
+  await note("replace one (synced to disk)", (n) => {
+    const one = (n * 37) % size;
+    return store.replace(ACCOUNT, { position: positionOf(one), tags: tagsOf(one + 8) });
+  });
+  await note("insert one (synced to disk)", (n) => {
+    return store.replace(ACCOUNT, { position: positionOf(size + n), tags: tagsOf(size + n) });
+  });
+  await note("remove one (synced to disk)", (n) => store.remove(ACCOUNT, positionOf(size + n)));
+  const start = performance.now();
+  await find([], undefined, { name: "no such name" });
+  cells.set("name without a match, which reads every name (once)", (performance.now() - start).toFixed(0));
+  cells.set("loaded in batches of 1,000, resources a second", String(Math.round(size / (loadMs / 1_000))));
+  cells.set("file, bytes a resource", String(Math.round(statSync(join(house.folder, "data/tags.db")).size / size)));
   return cells;
 }
 
