@@ -44,7 +44,10 @@ export type Page = { rows: ResourceRow[]; more: boolean };
 
 type Candidate = PositionRow & { place: number };
 type FourTexts = [string, string, string, string];
+/** A step is over before the walk pauses, and the next begins at a position: a split in between changes nothing. */
+type Step = { candidates: Iterable<Candidate>; work: number; unchecked?: boolean };
 
+const NOTHING: Step = { candidates: [], work: 0 };
 const RARE_RESOURCES_MAX = 256; // a clause this rare is looked up whole and sorted, instead of being met on a walk
 const SPARSE_SLOTS_MAX = 128; // below it, fetching and sorting a segment's matches beats walking its whole stretch
 const WALK_ROWS = 512; // rows read at a time from the ordered index
@@ -105,9 +108,6 @@ export function createSearch({ db, terms, postings, segments, nameOf }: SearchPa
     return { rows, more: false };
   }
 
-  /** A step is over before the walk pauses, and the next begins at a position: a split in between changes nothing. */
-  type Step = { candidates: Iterable<Candidate>; work: number; unchecked?: boolean };
-
   function* walk(account: string, query: Query, clauses: Clause[], after: Position | undefined): Generator<Step> {
     const { ids, types } = query;
     const stretches = types.length === 0 ? [EVERYTHING] : types.toSorted().map(stretchOfType);
@@ -148,7 +148,9 @@ export function createSearch({ db, terms, postings, segments, nameOf }: SearchPa
   }
 
   function* walkSegments(account: string, clauses: Clause[], { from, to }: Stretch): Generator<Step> {
+    const bitmaps = clauses.reduce((sum, { terms: wanted }) => sum + wanted.length, 0);
     for (let at: Position | undefined = from; at; ) {
+      const known = segments.changes();
       const batch = segments.list(account, at, SEGMENTS_AT_ONCE);
       for (const { segment, from: start, to: end } of batch) {
         if (comparePositions(start, to) >= 0) return;
@@ -156,12 +158,11 @@ export function createSearch({ db, terms, postings, segments, nameOf }: SearchPa
         const low: Position = comparePositions(start, at) > 0 ? start : at;
         const high = comparePositions(end, to) < 0 ? end : to;
         at = end;
-        yield {
-          candidates: slots ? inSegment(account, segment, slots, { from: low, to: high }) : [],
-          work: clauses.length,
-        };
+        const step = slots ? inSegment(account, segment, slots, { from: low, to: high }) : NOTHING;
+        yield { candidates: step.candidates, work: bitmaps + step.work };
+        if (segments.changes() !== known) break; // in a pause: go on from where we are, by today's borders
       }
-      if (batch.length < SEGMENTS_AT_ONCE) at = undefined;
+      if (segments.changes() === known && batch.length < SEGMENTS_AT_ONCE) at = undefined;
     }
   }
 
@@ -173,12 +174,15 @@ export function createSearch({ db, terms, postings, segments, nameOf }: SearchPa
     return { candidates, work: touched.size * clauses.length };
   }
 
-  function* inSegment(account: string, segment: number, slots: Slots, { from, to }: Stretch): Generator<Candidate> {
-    if (countSlots(slots) <= SPARSE_SLOTS_MAX) {
-      yield* selectPlaces.all(JSON.stringify(placesOf(segment, slots)), ...toParams(from), ...toParams(to));
-      return;
-    }
-    for (const { candidates } of walkRows(account, { from, to })) {
+  function inSegment(account: string, segment: number, slots: Slots, { from, to }: Stretch): Step {
+    const count = countSlots(slots);
+    if (count > SPARSE_SLOTS_MAX) return { candidates: amongRows(account, slots, { from, to }), work: SLOTS };
+    const places = JSON.stringify(placesOf(segment, slots));
+    return { candidates: selectPlaces.all(places, ...toParams(from), ...toParams(to)), work: count };
+  }
+
+  function* amongRows(account: string, slots: Slots, stretch: Stretch): Generator<Candidate> {
+    for (const { candidates } of walkRows(account, stretch)) {
       for (const candidate of candidates) if (hasSlot(slots, candidate.place % SLOTS)) yield candidate;
     }
   }

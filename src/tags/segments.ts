@@ -47,7 +47,10 @@ export function createSegments(
   );
   const move = db.prepare<never, [number, number]>("update resources set place = ? where place = ?");
 
+  let borderChanges = 0;
+
   function create(account: string, from: Position): number {
+    borderChanges += 1;
     const row = insert.get(account, ...toParams(from));
     if (!row) throw new Error("an inserted segment has no number");
     return row.segment;
@@ -104,8 +107,16 @@ export function createSegments(
   function release(place: number): void {
     const segment = Math.floor(place / SLOTS);
     postings.remove(EVERY, segment, place % SLOTS);
-    if (countSlots(postings.held(EVERY, segment)) === 0) drop.run(segment);
+    if (countSlots(postings.held(EVERY, segment)) > 0) return;
+    borderChanges += 1;
+    drop.run(segment);
   }
 
-  return { list, place, release };
+  return {
+    list,
+    place,
+    release,
+    /** Another number than before: a list that was read before is out of date. */
+    changes: () => borderChanges,
+  };
 }
