@@ -202,6 +202,13 @@ describe("a read or a list is refused", () => {
     expect(await refusal({ method: "GET", path: `${TAGS}${path}` })).toEqual([...expected]);
   });
 
+  test.each(["a%00b", text(1_025)])("in a zone of which no id could be %s", async (zone) => {
+    const path = `/api/zones/${zone}/tags?resource_type=zone&resource_id=z`;
+    const sentence = "zone_id must be text of 1 to 1024 characters";
+    expect(await refusal({ method: "GET", path })).toEqual([400, 7001, sentence]);
+    expect(await refusal({ method: "PUT", path, body: set({ resource_type: "zone" }) })).toEqual([400, 7001, sentence]);
+  });
+
   test.each([
     `/resources${many(20, "tag=a")}`,
     `/resources?tag=k=${text(9, ",")}`,

@@ -1,5 +1,6 @@
 // The store against a plain array: whatever the indexes do, the pages must be what a filter over all resources gives.
-import { afterEach, describe, expect, test } from "bun:test";
+import { Database } from "bun:sqlite";
+import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -8,6 +9,8 @@ import { parseFilters, type Tags } from "../../src/tags/filter.ts";
 import { FIRST, type Position } from "../../src/tags/position.ts";
 import { SLOTS } from "../../src/tags/slots.ts";
 import { createTagStore, type TagStore, type TagStoreOptions } from "../../src/tags/store.ts";
+
+setDefaultTimeout(60_000); // thousands of writes, perhaps beside a build on two cores
 
 const folders: string[] = [];
 const stores: TagStore[] = [];
@@ -253,6 +256,63 @@ describe("a write", () => {
   });
 });
 
+test("segments are filled to the brim by ids that grow, and go when they are empty", () => {
+  const path = newPath();
+  const store = openStore({}, path);
+  const segments = () => {
+    const db = new Database(path, { readonly: true });
+    const row = db.query<{ count: number }, []>("select count(*) as count from segments").get();
+    db.close();
+    return row?.count;
+  };
+  const ids = Array.from({ length: 3 * SLOTS }, (_, n) => `w${String(n).padStart(6, "0")}`);
+  const write = (id: string) => ({ position: worker(id), tags: {} });
+  store.replaceAll("home", ids.map(write));
+  const seen = [segments()];
+  for (const change of [
+    () => store.replace("home", write("w000000a")), // between others: the full one splits
+    () => store.replace("home", write("z")), // behind all others: one of its own
+    () => store.remove("home", worker("z")),
+  ]) {
+    change();
+    seen.push(segments());
+  }
+  expect(seen).toEqual([3, 4, 5, 4]);
+});
+
+describe("a list of enormous things ends early and says so:", () => {
+  test("resources past 8 MiB of tags", async () => {
+    const store = openStore();
+    const tags = Object.fromEntries(Array.from({ length: 900 }, (_, n) => [`k${n}`, "x".repeat(1_024)]));
+    store.replaceAll(
+      "home",
+      Array.from({ length: 11 }, (_, n) => ({ position: worker(`w${n + 10}`), tags })),
+    );
+    const page = await store.find("home", nothing, undefined);
+    expect([page.items.length, page.more]).toEqual([10, true]);
+    expect(await findAll(store, "home", {})).toHaveLength(11);
+  });
+
+  test("a key's values past 1,000 of the summary, and keys past 2 Mi characters", () => {
+    const store = openStore();
+    const value = (n: number) => String(n).padStart(1_024, "0");
+    store.replaceAll(
+      "home",
+      Array.from({ length: 1_001 }, (_, n) => ({
+        position: worker(`w${n}`),
+        tags: { a: value(n), b: value(n % 1_000), c: value(n), d: value(n) },
+      })),
+    );
+    const { items, more } = store.summary("home");
+    expect(items.map(({ key, values, truncated }) => [key, values.length, truncated])).toEqual([
+      ["a", 1_000, true],
+      ["b", 1_000, undefined],
+      ["c", 1_000, true],
+    ]);
+    expect([more, store.summary("home", "c").items.map(({ key }) => key)]).toEqual([true, ["d"]]);
+  });
+});
+
 test("forgetting a thing removes its tags from every account, and nothing else", async () => {
   const store = openStore();
   for (const account of ["home", "other"]) {
@@ -266,12 +326,15 @@ test("forgetting a thing removes its tags from every account, and nothing else",
   ]);
 });
 
-test("values of a key can be limited to one type", () => {
+test("values of a key can be limited to one type, and go with the last resource that carries them", () => {
   const store = openStore();
+  const queue = { ...FIRST, type: "queue", id: "a" };
   store.replace("home", { position: worker("a"), tags: { env: "dev" } });
-  store.replace("home", { position: { ...FIRST, type: "queue", id: "a" }, tags: { env: "prod" } });
-  expect([store.values("home", "env", "queue").items, store.values("home", "env", "image").items]).toEqual([
-    ["prod"],
-    [],
-  ]);
+  store.replace("home", { position: queue, tags: { env: "prod" } });
+  const values = () => [undefined, "worker", "queue", "image"].map((type) => store.values("home", "env", type).items);
+  expect(values()).toEqual([["dev", "prod"], ["dev"], ["prod"], []]);
+  store.replace("home", { position: queue, tags: { env: "dev" } });
+  expect(values()).toEqual([["dev"], ["dev"], ["dev"], []]);
+  store.remove("home", queue);
+  expect(values()).toEqual([["dev"], ["dev"], [], []]);
 });

@@ -1,5 +1,8 @@
 // Lines of JSON in and out, over a socket.
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
+import { createPayloads } from "../../src/tags/payload.ts";
+import { createResourceTypes } from "../../src/tags/resource-types.ts";
+import { importLines } from "../../src/tags/transfer.ts";
 import { type House, startHouse } from "../support/house.ts";
 
 let house: House;
@@ -73,6 +76,21 @@ describe("an import stops", () => {
     expect(message).toEndWith("; 0 resources before it were stored");
     expect(await exported()).toEqual([]);
   });
+});
+
+test("a line without an end is refused at the limit, not when it has filled the memory", async () => {
+  let pulled = 0;
+  const endless = new ReadableStream<Uint8Array>({
+    pull(controller) {
+      pulled += 1;
+      if (pulled > 1_000) controller.close();
+      else controller.enqueue(new Uint8Array(65_536).fill(120));
+    },
+  });
+  const payloads = createPayloads(createResourceTypes());
+  const attempt = importLines(house.parts.tags, payloads, "home", endless);
+  await expect(attempt).rejects.toThrow("line 1 is too large (maximum 1048576 bytes)");
+  expect(pulled).toBeLessThan(20);
 });
 
 test("an import takes nothing, blank lines, CRLF and a last line without an end", async () => {
