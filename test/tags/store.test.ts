@@ -256,6 +256,18 @@ describe("a write", () => {
   });
 });
 
+test("a resource has the name that the house knows it by, else its id", async () => {
+  const store = openStore({ nameOf: (type, id, account) => (type === "agent" ? `${account}'s ${id}` : undefined) });
+  const agent = { ...FIRST, type: "agent", id: "chat/a" };
+  const set = [agent, worker("w")].map((position) => store.replace("home", { position, tags: {} }).name);
+  const found = await store.find("home", toQuery({ name: "HOME'S" }), undefined);
+  expect([set, store.read("home", agent)?.name, found.items.map(({ name }) => name)]).toEqual([
+    ["home's chat/a", "w"],
+    "home's chat/a",
+    ["home's chat/a"],
+  ]);
+});
+
 test("segments are filled to the brim by ids that grow, and go when they are empty", () => {
   const path = newPath();
   const store = openStore({}, path);
