@@ -11,6 +11,7 @@ import { gateway } from "./commands/gateway.ts";
 import { logs } from "./commands/logs.ts";
 import { serve } from "./commands/serve.ts";
 import { service } from "./commands/service.ts";
+import { tags } from "./commands/tags.ts";
 import { token } from "./commands/token.ts";
 import { version } from "./commands/version.ts";
 import type { Machine, Threads } from "./parts.ts";
@@ -28,6 +29,7 @@ const COMMANDS: Record<string, Command> = {
   account,
   gateway,
   logs,
+  tags,
   config: configCommand,
   doctor,
   service,
@@ -70,6 +72,7 @@ async function run(argv: string[]): Promise<number> {
     out: print,
     err: complain,
     stdin: () => Bun.stdin.stream(),
+    pour,
   };
   try {
     return await command.run(context);
@@ -147,6 +150,10 @@ function help(command: Command | undefined): number {
 
 function print(line: string): void {
   process.stdout.write(`${line}\n`);
+}
+
+async function pour(bytes: ReadableStream<Uint8Array>): Promise<void> {
+  for await (const chunk of bytes) await Bun.write(Bun.stdout, chunk);
 }
 
 function complain(line: string): void {

@@ -13,6 +13,7 @@ import { createOriginRule, type OriginRule } from "./platform/origin.ts";
 import { createSecrets, loadKey, type Secrets } from "./platform/secrets.ts";
 import { openDatabase } from "./platform/sqlite.ts";
 import { ACCESS_MIGRATIONS, createTokenStore, type TokenStore } from "./platform/tokens.ts";
+import { createTagStore, type TagStore } from "./tags/store.ts";
 
 /** Where each thread's code is. Only src/index.ts can spell these: a bundle has one address for all its modules. */
 export type Threads = { gatewayLogs: string };
@@ -40,6 +41,7 @@ export type Parts = {
   access: Access;
   guard: Guard;
   secrets: Secrets;
+  tags: TagStore;
   assets: Assets;
   gateway: GatewayPart;
   cookieName: () => string;
@@ -89,8 +91,12 @@ export function openParts({ settings, log, threads, embedFolder, now }: Machine)
     logThreadUrl: threads.gatewayLogs,
   });
   closers.push(gateway.close);
+  const tags = createTagStore(join(folder, "tags.db"), { now, tagsMax: settings.tags.max_per_account });
+  closers.push(tags.close);
 
   processMetrics(metrics, now());
+  metrics.gauge("gatehouse_tagged_resources", "Resources that carry tags", () => tags.counts().resources);
+  metrics.gauge("gatehouse_tags", "Tags on all resources", () => tags.counts().tags);
   metrics.gauge("gatehouse_database_bytes", "Size of each database of the house", () =>
     readdirSync(folder)
       .filter((file) => file.endsWith(".db"))
@@ -108,6 +114,7 @@ export function openParts({ settings, log, threads, embedFolder, now }: Machine)
     access,
     guard: accessGuard(access),
     secrets,
+    tags,
     assets: openAssets(embedFolder),
     gateway,
     cookieName,
