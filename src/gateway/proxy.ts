@@ -32,12 +32,14 @@ type ProxyParts = {
   upstream: Upstream;
   record: (record: LogRecord, captured: Captured) => void;
   metrics: Metrics;
+  /** Lengths of the tokens that lack our prefix. */
+  bareTokenChars: readonly number[];
 };
 
 export type Forward = (request: Request) => Promise<Response>;
 
 export function createProxy(parts: ProxyParts): Forward {
-  const { access, origins, gateways, providers, addresses, upstream, record, metrics } = parts;
+  const { access, origins, gateways, providers, addresses, upstream, record, metrics, bareTokenChars } = parts;
   const refused = metrics.counter("gatehouse_gateway_refused_total", "Gateway requests refused before any provider");
   const counted = countRequests(metrics);
 
@@ -77,24 +79,24 @@ export function createProxy(parts: ProxyParts): Forward {
     const url = upstreamUrl(provider, line.path, line.query);
     if (url === undefined) throw refuse("gateway.path");
 
-    const given = request.headers.toJSON();
-    const id = requestIdOf(request);
-    const { method } = request;
-    const passage = toPassage({ id, startMs, gateway, provider, principal, method, path: line.path, given });
-    const headers = toUpstream(given);
+    const { method, headers: given } = request;
+    const { headers, asks } = toUpstream(given);
     stripTokens(headers, isOurs);
-    for (const name in provider.headers) headers[name] ??= provider.headers[name] ?? "";
+    for (const name in provider.headers) if (!headers.has(name)) headers.set(name, provider.headers[name] ?? "");
+    const id = requestIdOf(request);
+    const passage = toPassage({ id, startMs, gateway, provider, principal, method, path: line.path, given }, asks);
     return exchange(request, url, headers, passage);
   }
 
-  /** A token that was set by hand has no prefix; it must not reach a provider either. */
-  const isOurs = (value: string): boolean => access.byToken(value) !== undefined;
+  /** Only a value that could be one of them is hashed: every provider key would be otherwise. */
+  const isOurs = (value: string): boolean =>
+    bareTokenChars.includes(value.length) && access.byToken(value) !== undefined;
 
-  async function exchange(request: Request, url: string, headers: Record<string, string>, passage: Passage) {
+  async function exchange(request: Request, url: string, headers: Headers, passage: Passage) {
     const sent = await bodyOf(request, passage);
     const asked =
       sent.bytes && passage.gateway.includeUsage ? asksForUsage(passage.path, headers, sent.bytes) : undefined;
-    if (sent.bytes) delete headers["content-length"]; // made anew from the bytes
+    if (sent.bytes) headers.delete("content-length"); // made anew from the bytes
     const sentAtMs = performance.now();
     const call = {
       url,

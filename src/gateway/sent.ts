@@ -17,11 +17,11 @@ const NOTHING = new Uint8Array(0);
 const NO_BODY: Sent = { kept: () => NOTHING, total: () => 0 };
 
 export async function bodyOf(request: Request, { method, given }: Passage): Promise<Sent> {
-  const length = given["content-length"];
-  const chunked = given["transfer-encoding"] !== undefined;
+  const length = given.get("content-length");
+  const chunked = given.has("transfer-encoding");
   // Our HTTP client refuses a body on these two, and no provider expects one.
-  if (method === "GET" || method === "HEAD" || (!chunked && (length === undefined || length === "0"))) return NO_BODY;
-  if (length !== undefined && Number(length) <= REQUEST_BYTES_MAX) {
+  if (method === "GET" || method === "HEAD" || (!chunked && (length === null || length === "0"))) return NO_BODY;
+  if (length !== null && Number(length) <= REQUEST_BYTES_MAX) {
     const bytes = await request.bytes();
     return { bytes, kept: () => bytes, total: () => bytes.byteLength };
   }

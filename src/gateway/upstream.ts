@@ -5,7 +5,7 @@ export type CutReason = "client_left" | "upstream_silent" | "timeout";
 export type Call = {
   url: string;
   method: string;
-  headers: Record<string, string>;
+  headers: Headers;
   body: Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array> | null;
   /** The client's own: aborts when it leaves. */
   signal: AbortSignal;
@@ -63,14 +63,14 @@ export function createUpstream({ idleMsMax, now }: { idleMsMax: number; now: () 
     };
     const left = (): void => cut("client_left");
     if (signal.aborted) left();
-    signal.addEventListener("abort", left, { once: true });
+    signal.onabort = left; // ours alone: nobody else listens to a request that is being proxied
     const entry: Live = { sinceMs: now(), limitMs: idleMsMax, reason: "upstream_silent", cut };
     live.add(entry);
     // A caller's own limit is often shorter than the sweep.
     const timer = firstByteMsMax === undefined ? undefined : setTimeout(cut, firstByteMsMax, "timeout");
     const close = (): void => {
       live.delete(entry);
-      signal.removeEventListener("abort", left);
+      signal.onabort = null;
     };
     try {
       const response = await fetch(url, {
