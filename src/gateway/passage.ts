@@ -2,7 +2,7 @@
 import type { Principal } from "../platform/permissions.ts";
 import type { LogRecord } from "./logs/protocol.ts";
 import type { Provider } from "./providers.ts";
-import type { Sent } from "./sent.ts";
+import { type Sent, sizeOf } from "./sent.ts";
 import type { LiveGateway } from "./settings.ts";
 
 const TIMEOUT_MS_MAX = 86_400_000;
@@ -76,7 +76,7 @@ export function toRecord(
     metadata: passage.metadata,
     customCost: passage.customCost,
     payload: passage.payload,
-    requestBytes: sent.total(),
+    requestBytes: sizeOf(sent),
     ...seen,
   };
 }

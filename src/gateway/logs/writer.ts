@@ -40,12 +40,13 @@ export function createLogWriter({ db, pricing, retention, caps, now, pause }: Wr
 
   async function write(records: PackedRecord[], bytes: Uint8Array): Promise<number> {
     const rows: [Row, Captured][] = [];
+    if (records.some(({ head, status }) => head !== undefined && status < 300)) await pricing.load();
     for (const { request, head, tail, ...record } of records) {
       const captured: Captured = {};
       if (request) captured.request = bytes.subarray(request[0], request[0] + request[1]);
       if (head) captured.head = bytes.subarray(head[0], head[0] + head[1]);
       if (tail) captured.tail = bytes.subarray(tail[0], tail[0] + tail[1]);
-      rows.push([await toRow(record, captured, pricing), captured]);
+      rows.push([toRow(record, captured, pricing), captured]);
     }
     store(rows);
     await trim();
