@@ -1,6 +1,6 @@
 // What is known of one request on its way through: who, where to, and what its headers asked of us.
 import type { Principal } from "../platform/permissions.ts";
-import type { LogRecord } from "./logs/protocol.ts";
+import type { LogRecord, Outcome } from "./logs/protocol.ts";
 import type { Provider } from "./providers.ts";
 import { type Sent, sizeOf } from "./sent.ts";
 import type { LiveGateway } from "./settings.ts";
@@ -49,14 +49,12 @@ export function toPassage(known: Known, asks: boolean): Passage {
 
 const NO_HEADERS = { get: (_name: string): string | null => null };
 
+/** What the head of the answer says. */
 export type Head = Pick<LogRecord, "status" | "firstByteMs" | "responseType" | "responseEncoding">;
-type Seen = Head & Pick<LogRecord, "outcome" | "responseBytes">;
 
-export function toRecord(
-  { given, gateway, provider, principal, ...passage }: Passage,
-  sent: Sent,
-  seen: Seen,
-): LogRecord {
+/** Field by field: spreading the parts together costs several times as much, and every request pays it. */
+export function toRecord(passage: Passage, sent: Sent, head: Head, outcome: Outcome, responseBytes: number): LogRecord {
+  const { given, gateway, provider, principal } = passage;
   return {
     id: passage.id,
     gateway: gateway.key,
@@ -65,19 +63,24 @@ export function toRecord(
     base: provider.base,
     method: passage.method,
     path: passage.path,
+    status: head.status,
+    outcome,
     durationMs: performance.now() - passage.startMs,
+    firstByteMs: head.firstByteMs,
     tokenId: principal?.tokenId,
     tokenName: principal?.name,
     authentication: gateway.authentication,
     requestType: given.get("content-type") ?? undefined,
     requestEncoding: given.get("content-encoding") ?? undefined,
+    requestBytes: sizeOf(sent),
+    responseType: head.responseType,
+    responseEncoding: head.responseEncoding,
+    responseBytes,
     userAgent: given.get("user-agent") ?? undefined,
     eventId: passage.eventId,
     metadata: passage.metadata,
     customCost: passage.customCost,
     payload: passage.payload,
-    requestBytes: sizeOf(sent),
-    ...seen,
   };
 }
 

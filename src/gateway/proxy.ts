@@ -172,8 +172,9 @@ export function createProxy(parts: ProxyParts): Forward {
   ): void {
     it.close();
     counted(passage, head.status);
-    if (passage.collect)
-      record(toRecord(passage, sent, { ...head, outcome, responseBytes }), { request: keptOf(sent), ...captured });
+    if (!passage.collect) return;
+    captured.request = keptOf(sent);
+    record(toRecord(passage, sent, head, outcome, responseBytes), captured);
   }
 
   /** What the caller is told of it, after it was counted and logged. */
@@ -185,8 +186,8 @@ export function createProxy(parts: ProxyParts): Forward {
     const said = new AppError(code, { headers: headers.toJSON(), cause: error });
     const status = outcome === "client_left" ? CLIENT_LEFT : said.status;
     counted(passage, status);
-    const none = { firstByteMs: undefined, responseBytes: 0, responseType: undefined, responseEncoding: undefined };
-    if (passage.collect) record(toRecord(passage, sent, { ...none, status, outcome }), { request: keptOf(sent) });
+    const none: Head = { status, firstByteMs: undefined, responseType: undefined, responseEncoding: undefined };
+    if (passage.collect) record(toRecord(passage, sent, none, outcome, 0), { request: keptOf(sent) });
     return said;
   }
 
