@@ -1,6 +1,10 @@
 // The product as one Elysia app, edge first. This list is the table of contents; it never listens.
 import { Elysia } from "elysia";
 import { consoleRoutes } from "./console/routes.ts";
+import { gatewayManagement } from "./gateway/gateway-routes.ts";
+import { logManagement } from "./gateway/log-routes.ts";
+import { providerManagement } from "./gateway/provider-routes.ts";
+import { gatewayRoutes } from "./gateway/routes.ts";
 import type { Parts } from "./parts.ts";
 import { accountRoutes } from "./platform/account-routes.ts";
 import { apiBody } from "./platform/api-body.ts";
@@ -29,6 +33,7 @@ export function createApp(parts: Parts) {
         routes: () => app.routes,
       }),
     )
+    .use(gatewayRoutes(parts.gateway.forward))
     .use(consoleRoutes(parts.assets))
     .use(healthRoutes({ ...parts, metricsOpen: settings.metrics_open }))
     .get(
@@ -60,6 +65,18 @@ export function createApp(parts: Parts) {
         )
         .use(apiBody(access.identify))
         .use(accountRoutes(parts))
-        .use(tokenRoutes(parts)),
+        .use(tokenRoutes(parts))
+        .use(
+          gatewayManagement({
+            ...parts,
+            ...parts.gateway,
+            mintRun: (accountId, gatewayId, name) =>
+              parts.tokens.mint({ name, permissions: ["run"], scope: { accountId, gatewayId } }),
+            revokeRun: (accountId, gatewayId) => parts.tokens.revokeWithin({ accountId, gatewayId }),
+            originOf: (request) => settings.public_url ?? new URL(request.url).origin,
+          }),
+        )
+        .use(logManagement({ ...parts, ...parts.gateway }))
+        .use(providerManagement({ ...parts, ...parts.gateway })),
     );
 }

@@ -2,6 +2,7 @@
 import { readdirSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { type Assets, openAssets } from "./console/assets.ts";
+import { type GatewayPart, openGateway } from "./gateway/gateway.ts";
 import { type Access, accessGuard, createAccess, type Guard } from "./platform/access.ts";
 import { createBrake } from "./platform/brake.ts";
 import type { Settings } from "./platform/config.ts";
@@ -15,7 +16,7 @@ import { ACCESS_MIGRATIONS, createTokenStore, type TokenStore } from "./platform
 import { createTagStore, type TagStore } from "./tags/store.ts";
 
 /** Where each thread's code is. Only src/index.ts can spell these: a bundle has one address for all its modules. */
-export type Threads = Record<string, string>;
+export type Threads = { gatewayLogs: string };
 
 export type Machine = {
   settings: Settings;
@@ -42,6 +43,7 @@ export type Parts = {
   secrets: Secrets;
   tags: TagStore;
   assets: Assets;
+  gateway: GatewayPart;
   cookieName: () => string;
   /** Set by the first start, which leaves a file behind until somebody has signed in. */
   onSignIn: () => void;
@@ -53,7 +55,7 @@ export type Parts = {
 
 const USED_FLUSH_MS = 60_000; // the last-used time of a token is for people; a minute is exact enough
 
-export function openParts({ settings, log, embedFolder, now }: Machine): Parts {
+export function openParts({ settings, log, threads, embedFolder, now }: Machine): Parts {
   const folder = resolve(settings.data);
   const closers: (() => void | Promise<void>)[] = [];
   const listening: Listening = { port: settings.port, stopping: false };
@@ -76,6 +78,19 @@ export function openParts({ settings, log, embedFolder, now }: Machine): Parts {
   const access = createAccess({ tokens, brake: createBrake(now), origins, localKey, cookieName });
   const secrets = createSecrets(loadKey(settings.key_file ?? join(folder, "secret.key")));
 
+  const gateway = openGateway({
+    folder,
+    settings,
+    log,
+    now,
+    metrics,
+    access,
+    origins,
+    secrets,
+    listening,
+    logThreadUrl: threads.gatewayLogs,
+  });
+  closers.push(gateway.close);
   const tags = createTagStore(join(folder, "tags.db"), { now, tagsMax: settings.tags.max_per_account });
   closers.push(tags.close);
 
@@ -101,9 +116,10 @@ export function openParts({ settings, log, embedFolder, now }: Machine): Parts {
     secrets,
     tags,
     assets: openAssets(embedFolder),
+    gateway,
     cookieName,
     onSignIn() {},
-    checks: () => ({ listening: !listening.stopping }),
+    checks: () => ({ listening: !listening.stopping, gateway_logs: gateway.logs.isOpen() }),
     async drain() {},
     async close() {
       for (const close of closers.reverse()) await close();

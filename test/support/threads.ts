@@ -2,7 +2,9 @@
 import { join } from "node:path";
 import type { Threads } from "../../src/parts.ts";
 
-export const THREADS: Threads = {};
+export const THREADS: Threads = {
+  gatewayLogs: new URL("../../src/gateway/logs/worker.ts", import.meta.url).href,
+};
 
 /** Where scripts/build leaves the pages. */
 export const EMBED_FOLDER = join(import.meta.dir, "../../dist/embed");
