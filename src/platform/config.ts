@@ -3,6 +3,7 @@ import { FormatRegistry, type Static, type TSchema, Type as t } from "@sinclair/
 import { Value } from "@sinclair/typebox/value";
 import { isAddressRange } from "./address.ts";
 import { LOG_LEVELS } from "./log.ts";
+import { oneOf, strict } from "./schema.ts";
 
 FormatRegistry.Set("address-range", isAddressRange);
 FormatRegistry.Set(
@@ -10,7 +11,9 @@ FormatRegistry.Set(
   (text) => URL.canParse(text) && /^https?:$/.test(new URL(text).protocol) && new URL(text).origin === text,
 );
 
-const strict = { additionalProperties: false } as const;
+/** It travels in a header, so no space and nothing outside ASCII. */
+export const ADMIN_TOKEN = /^[\x21-\x7e]{32,256}$/;
+
 const secret = { secret: true } as const;
 
 export const Settings = t.Object(
@@ -24,17 +27,9 @@ export const Settings = t.Object(
     }),
     data: t.String({ default: "./data", minLength: 1, description: "folder that holds everything we store" }),
     agents: t.String({ default: "./agents", minLength: 1, description: "folder of your agent files" }),
-    log: t.Union(
-      LOG_LEVELS.map((level) => t.Literal(level)),
-      { default: "info", description: "least severe level that is logged" },
-    ),
+    log: oneOf(LOG_LEVELS, { default: "info", description: "least severe level that is logged" }),
     admin_token: t.Optional(
-      t.String({
-        ...secret,
-        minLength: 32,
-        maxLength: 256,
-        description: "the admin token, instead of a generated one",
-      }),
+      t.String({ ...secret, pattern: ADMIN_TOKEN.source, description: "the admin token, instead of a generated one" }),
     ),
     admin_token_file: t.Optional(t.String({ minLength: 1, description: "file that holds the admin token" })),
     key_file: t.Optional(
@@ -197,9 +192,22 @@ function complain(leaf: Leaf, value: unknown, origin: string): string {
 
 /** What a setting takes, in words, from its schema. */
 export function allowed(schema: TSchema): string {
-  const { type, minimum, maximum, minLength, maxLength, format, pattern, items, anyOf, const: literal } = schema;
+  const {
+    type,
+    minimum,
+    maximum,
+    minLength,
+    maxLength,
+    format,
+    pattern,
+    items,
+    anyOf,
+    enum: words,
+    const: literal,
+  } = schema;
   if (Array.isArray(anyOf)) return anyOf.map(allowed).join(", ");
   if (literal !== undefined) return String(literal);
+  if (Array.isArray(words)) return words.join(", ");
   if (type === "integer" || type === "number") return `a whole number from ${minimum ?? "any"} to ${maximum ?? "any"}`;
   if (type === "boolean") return "true or false";
   if (type === "array") return `a list, each ${allowed(items)}`;

@@ -45,6 +45,8 @@ type Detail = {
   say?: string;
   /** Response headers that belong to this failure (`Allow`, `Retry-After`). */
   headers?: Record<string, string>;
+  /** The answer waits this long: the price of a wrong guess. */
+  delayMs?: number;
   /** For the log alone. */
   cause?: unknown;
 };
@@ -53,11 +55,13 @@ export class AppError extends Error {
   override readonly name = "AppError";
   readonly code: ErrorCode;
   readonly headers: Record<string, string>;
+  readonly delayMs: number;
 
-  constructor(code: ErrorCode, { say, headers = {}, cause }: Detail = {}) {
+  constructor(code: ErrorCode, { say, headers = {}, delayMs = 0, cause }: Detail = {}) {
     super(say ?? ERRORS[code][1], { cause });
     this.code = code;
     this.headers = headers;
+    this.delayMs = delayMs;
   }
 
   get status(): number {

@@ -1,0 +1,53 @@
+// Accounts over HTTP: namespaces for gateways, tags and tokens.
+import { Type as t } from "@sinclair/typebox";
+import { Elysia } from "elysia";
+import type { Access, Guard } from "./access.ts";
+import { Ok, ok } from "./envelope.ts";
+import { AppError } from "./errors.ts";
+import type { Principal } from "./permissions.ts";
+import { strict, Time, toTime } from "./schema.ts";
+import type { Account as AccountRow, TokenStore } from "./tokens.ts";
+
+export const AccountId = t.String({ pattern: "^[a-z0-9][a-z0-9_-]{0,63}$", examples: ["home"] });
+const Name = t.String({ minLength: 1, maxLength: 100, examples: ["My lab"] });
+const Account = t.Object({ id: AccountId, name: Name, created_at: Time });
+const AccountWrite = t.Object({ id: AccountId, name: t.Optional(Name) }, strict);
+
+type AccountParts = { access: Access; guard: Guard; tokens: TokenStore };
+
+export function accountRoutes({ access, guard, tokens }: AccountParts) {
+  return new Elysia({ prefix: "/accounts", tags: ["Accounts"] })
+    .use(guard)
+    .get("/", ({ request }) => ok(visibleAccounts(tokens, access.identify(request)).map(toAccount)), {
+      needs: "any",
+      response: Ok(t.Array(Account)),
+      detail: { summary: "List accounts", description: "Admins see all; a token limited to an account sees that one." },
+    })
+    .post(
+      "/",
+      ({ body: { id, name } }) => {
+        if (tokens.hasAccount(id))
+          throw new AppError("thing.exists", { say: "An account with this id exists already" });
+        return ok(toAccount(tokens.createAccount(id, name ?? id)));
+      },
+      {
+        needs: "admin",
+        body: AccountWrite,
+        response: Ok(Account),
+        detail: {
+          summary: "Create an account",
+          description: "An account is a namespace for gateways, tags and tokens.",
+        },
+      },
+    );
+}
+
+function visibleAccounts(tokens: TokenStore, { permissions, scope }: Principal): AccountRow[] {
+  const all = tokens.accountList();
+  if (permissions.has("admin")) return all;
+  return all.filter((account) => scope.accountId === undefined || account.id === scope.accountId);
+}
+
+function toAccount({ id, name, created_at }: AccountRow) {
+  return { id, name, created_at: toTime(created_at) };
+}

@@ -1,0 +1,44 @@
+// Encryption at rest: AES-256-GCM under a key that lives in a file of its own.
+import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto";
+import { readFileSync, statSync, writeFileSync } from "node:fs";
+
+const KEY_BYTES = 32;
+const NONCE_BYTES = 12;
+const TAG_BYTES = 16;
+
+export type Secrets = ReturnType<typeof createSecrets>;
+
+export function createSecrets(key: Uint8Array) {
+  /** `context` (which secret this is) is authenticated too, so that a sealed value cannot be moved to another row. */
+  function seal(text: string, context: string): Uint8Array {
+    const nonce = randomBytes(NONCE_BYTES);
+    const cipher = createCipheriv("aes-256-gcm", key, nonce).setAAD(Buffer.from(context));
+    return Buffer.concat([nonce, cipher.update(text, "utf8"), cipher.final(), cipher.getAuthTag()]);
+  }
+
+  function open(sealed: Uint8Array, context: string): string {
+    const bytes = Buffer.from(sealed);
+    const decipher = createDecipheriv("aes-256-gcm", key, bytes.subarray(0, NONCE_BYTES)).setAAD(Buffer.from(context));
+    decipher.setAuthTag(bytes.subarray(bytes.length - TAG_BYTES));
+    const body = bytes.subarray(NONCE_BYTES, bytes.length - TAG_BYTES);
+    return Buffer.concat([decipher.update(body), decipher.final()]).toString("utf8");
+  }
+
+  return { seal, open };
+}
+
+/** Makes the key on first use. A key that others can read is refused: then nothing it sealed was secret. */
+export function loadKey(path: string): Uint8Array {
+  try {
+    writeFileSync(path, randomBytes(KEY_BYTES), { mode: 0o600, flag: "wx" });
+  } catch (error) {
+    if (!(error instanceof Error && "code" in error && error.code === "EEXIST")) throw error;
+  }
+  if (process.platform !== "win32" && (statSync(path).mode & 0o077) !== 0) {
+    throw new Error(`${path} can be read by others; run: chmod 600 ${path}`);
+  }
+  const key = readFileSync(path);
+  if (key.length !== KEY_BYTES)
+    throw new Error(`${path} is not a key of ${KEY_BYTES} bytes; restore it from your backup`);
+  return key;
+}
