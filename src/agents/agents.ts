@@ -1,23 +1,23 @@
 // Agents as the rest of the house sees them: ask one, deliver to one, connect to one, look at them all.
-import { join } from "node:path";
 import { AppError, toAppError } from "../platform/errors.ts";
 import type { Log } from "../platform/log.ts";
 import { type AgentClassEntry, openCatalog } from "./catalog.ts";
 import { CLOSE, type Client, refuseFrame, type Socket } from "./clients.ts";
 import type { ExchangeInput } from "./exchange.ts";
 import type { Host } from "./host.ts";
-import { openLedger } from "./ledger.ts";
-import { isAgentName } from "./names.ts";
+import type { Ledger } from "./ledger.ts";
 import type { CallBy, CallOutcome, DeliveryFacts, FromAgent, SocketInfo } from "./protocol.ts";
 import { agentsFolder, createRoster, type RosterLimits, type Seat } from "./roster.ts";
+import { isAgentName } from "./runtime/names.ts";
 
-export type Agents = Awaited<ReturnType<typeof createAgents>>;
+export type Agents = ReturnType<typeof createAgents>;
 export type AgentsParts = {
   agentsFolder: string;
   dataFolder: string;
   limits: RosterLimits & { describeMsMax: number; filesMax: number };
   log: Log;
-  threads: { worker: URL; describe: URL; ledger: URL };
+  threads: { worker: string; describe: string };
+  ledger: Ledger;
   /** Environment of one class: its secrets, nothing else. */
   secretsOf: (className: string) => Record<string, string>;
   now: () => number;
@@ -44,9 +44,8 @@ export type ConnectInput = {
 
 const ANSWER_BYTES_MAX = 1024 * 1024; // a sender reads a short acknowledgement; another agent a bit more
 
-export async function createAgents(parts: AgentsParts) {
-  const { dataFolder, limits, log, threads, secretsOf, now } = parts;
-  const ledger = openLedger(join(dataFolder, "agents.db"), threads.ledger, log);
+export function createAgents(parts: AgentsParts) {
+  const { dataFolder, limits, log, threads, ledger, secretsOf, now } = parts;
   const destroyed = new Set<(className: string, name: string) => void>();
   if (parts.onDestroyed) destroyed.add(parts.onDestroyed);
   let lastSocket = 0;
@@ -66,7 +65,7 @@ export async function createAgents(parts: AgentsParts) {
       for (const tell of destroyed) tell(className, name);
     },
   });
-  const catalog = await openCatalog({
+  const catalog = openCatalog({
     folder: parts.agentsFolder,
     describe: threads.describe,
     describeMsMax: limits.describeMsMax,
@@ -78,11 +77,14 @@ export async function createAgents(parts: AgentsParts) {
       if (open) roster.renew(changed);
     },
   });
-  open = true;
-  await roster.resume();
+  const ready = catalog.ready.then(async () => {
+    open = true;
+    await roster.resume();
+  });
 
   /** `create: false` is for looking: asking after an agent must not bring it into being. */
   async function run<T>(className: string, name: string, create: boolean, task: (host: Host) => Promise<T>) {
+    if (!open) await ready;
     classOf(className);
     if (!isAgentName(name)) throw new AppError("agent.name");
     if (!create && !exists(className, name)) throw new AppError("agent.unknown");
@@ -175,6 +177,9 @@ export async function createAgents(parts: AgentsParts) {
   }
 
   return {
+    /** The user's files were looked at once. Calls wait for it by themselves. */
+    ready,
+    liveMax: limits.liveMax,
     catalog,
     ledger,
     roster,
@@ -192,11 +197,13 @@ export async function createAgents(parts: AgentsParts) {
       await roster.destroy(className, name);
     },
     onDestroyed: (tell: (className: string, name: string) => void): void => void destroyed.add(tell),
+    /** Clients are told to come back: until they left, a listener that stops would wait for them. */
+    hangUp: () => roster.hangUp(),
     async stop(): Promise<void> {
+      await ready;
       open = false;
       await catalog.close();
       await roster.stop();
-      await ledger.close();
     },
   };
 }

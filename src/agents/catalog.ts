@@ -3,10 +3,10 @@ import { type FSWatcher, watch } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
 import type { Log } from "../platform/log.ts";
-import type { ClassDescription, DescribeRequest, Description } from "./describe.ts";
+import type { ClassDescription, DescribeRequest, Description } from "./describe-worker.ts";
 import type { ClassSource, Problem } from "./protocol.ts";
 
-export type Catalog = Awaited<ReturnType<typeof openCatalog>>;
+export type Catalog = ReturnType<typeof openCatalog>;
 export type AgentClassEntry = Omit<ClassDescription, "exportName"> & {
   source: ClassSource;
   file: string | undefined;
@@ -17,7 +17,7 @@ export type BrokenFile = { file: string; problem: Problem; classes: string[] };
 
 type CatalogParts = {
   folder: string;
-  describe: URL;
+  describe: string;
   describeMsMax: number;
   filesMax: number;
   log: Log;
@@ -31,7 +31,7 @@ const SETTLE_MS = 80; // an editor's save is several events; looking after the l
 const FOLDERS_MAX = 500; // one watch each
 const AT_ONCE = 2;
 
-export async function openCatalog({ folder, describe, describeMsMax, filesMax, log, onChange }: CatalogParts) {
+export function openCatalog({ folder, describe, describeMsMax, filesMax, log, onChange }: CatalogParts) {
   const root = resolve(folder);
   let classes = new Map<string, AgentClassEntry>();
   let broken: BrokenFile[] = [];
@@ -101,7 +101,7 @@ export async function openCatalog({ folder, describe, describeMsMax, filesMax, l
 
   /** First of answer, error, end and timer wins: user code may do anything while it loads. */
   function describeOne(request: DescribeRequest): Promise<Description> {
-    const thread = new Worker(describe.href, { env: {} });
+    const thread = new Worker(describe, { env: {} });
     const described = Promise.withResolvers<Description>();
     const file = "file" in request ? { file: request.file } : {};
     const refuse = (message: string) => described.resolve({ ok: false, problem: { ...file, message } });
@@ -148,15 +148,21 @@ export async function openCatalog({ folder, describe, describeMsMax, filesMax, l
     return looking;
   }
 
-  const ours = await describeOne({ builtIn: true });
-  if (ours.ok) {
-    builtIn = ours.classes.map(({ exportName, ...rest }) => {
-      return { ...rest, source: { builtIn: exportName }, file: undefined, fingerprint: ours.fingerprint };
-    });
-  } else log.error("agents.built_in_broken", { ...ours.problem });
-  await refresh();
+  async function lookFirst(): Promise<void> {
+    const ours = await describeOne({ builtIn: true });
+    if (ours.ok) {
+      builtIn = ours.classes.map(({ exportName, ...rest }) => {
+        return { ...rest, source: { builtIn: exportName }, file: undefined, fingerprint: ours.fingerprint };
+      });
+    } else log.error("agents.built_in_broken", { ...ours.problem });
+    await look();
+  }
+
+  looking = lookFirst().catch((error) => log.error("agents.look_failed", { error }));
 
   return {
+    /** The first look is over. The house starts without waiting for it. */
+    ready: looking,
     get: (className: string) => classes.get(className),
     list: () => [...classes.values()].sort((a, b) => (a.className < b.className ? -1 : 1)),
     broken: () => broken,

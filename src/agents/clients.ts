@@ -1,7 +1,8 @@
 // The WebSocket clients of one agent, on the main side, where they outlive the agent's thread.
-import { parseFrame, rpcErrorFrame, stateErrorFrame } from "./frames.ts";
+
 import type { SocketMessage } from "./host.ts";
 import type { SocketInfo } from "./protocol.ts";
+import { parseFrame, rpcErrorFrame, stateErrorFrame } from "./runtime/frames.ts";
 
 /** What we use of Bun's server-side WebSocket. */
 export type Socket = {
@@ -23,6 +24,7 @@ export const CLOSE = {
   unauthorized: [4401, "A valid token is required"],
   forbidden: [4403, "This token may not do that"],
   unknownClass: [4404, "There is no agent class of this name"],
+  unknownAgent: [4404, "There is no such agent"],
   destroyed: [4410, "The agent was destroyed"],
   transport: [4415, "Only the JSON transport is spoken here"],
   tooMany: [1013, "Too many connections"],

@@ -40,8 +40,14 @@ export type HostListener = {
   ended(ending: Ending): void;
 };
 
-export function startHost(worker: URL, className: string, source: ClassSource, limits: HostLimits, now: () => number) {
-  const thread = new Worker(worker.href, { env: {} }); // inherits nothing of ours; secrets come with the assignment
+export function startHost(
+  worker: string,
+  className: string,
+  source: ClassSource,
+  limits: HostLimits,
+  now: () => number,
+) {
+  const thread = new Worker(worker, { env: {} }); // inherits nothing of ours; secrets come with the assignment
   const shared = new SharedArrayBuffer(COUNTERS_BYTES);
   const counters = new Int32Array(shared);
   const post = (message: ToAgent): void => thread.postMessage(message);

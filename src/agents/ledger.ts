@@ -18,7 +18,7 @@ export type LedgerRow = {
 
 const WRITES_MAX = 20_000; // on their way to the disk at once; past it the disk stands still and callers are told
 
-export function openLedger(path: string, worker: URL, log: Log) {
+export function openLedger(path: string, worker: string, log: Log) {
   const db = openDatabase(path, LEDGER_MIGRATIONS, "FULL"); // main reads only; the first open also makes the tables
   const one = db.prepare<LedgerRow, [string, string]>(
     "select * from agents where class = ? and name = ? and condemned = 0",
@@ -48,7 +48,7 @@ export function openLedger(path: string, worker: URL, log: Log) {
   /** Started with the first write: a house without agents has no thread for them. */
   function writer(): Worker {
     if (thread) return thread;
-    const started = new Worker(worker.href, { env: {} });
+    const started = new Worker(worker, { env: {} });
     started.onmessage = ({ data }: MessageEvent<LedgerReply>) => {
       if (data.type === "opened") return;
       if (data.failure) log.error("agents.ledger_failed", { failure: data.failure });

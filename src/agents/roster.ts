@@ -7,8 +7,8 @@ import type { AgentClassEntry, Catalog } from "./catalog.ts";
 import { CLOSE, type Client, createClients } from "./clients.ts";
 import { type Bye, type Ending, type Host, type HostLimits, RETRY_SOON, startHost } from "./host.ts";
 import type { Ledger } from "./ledger.ts";
-import { databasePath } from "./names.ts";
 import type { FromAgent, Problem } from "./protocol.ts";
+import { databasePath } from "./runtime/names.ts";
 import { createSpares } from "./spares.ts";
 
 export type Roster = ReturnType<typeof createRoster>;
@@ -52,7 +52,7 @@ export type Seat = {
 
 export type RosterParts = {
   folder: string;
-  worker: URL;
+  worker: string;
   catalog: () => Catalog;
   ledger: Ledger;
   secretsOf: (className: string) => Record<string, string>;
@@ -414,7 +414,12 @@ export function createRoster(parts: RosterParts) {
     for (const suffix of ["", "-wal", "-shm"]) await rm(`${path}${suffix}`, { force: true });
   }
 
+  function hangUp(): void {
+    for (const seat of seats.values()) seat.audience.closeAll(CLOSE.restarting);
+  }
+
   return {
+    hangUp,
     enter,
     destroy,
     seat: (className: string, name: string) => seats.get(`${className}/${name}`),
@@ -464,7 +469,7 @@ export function createRoster(parts: RosterParts) {
       clearTimeout(dueTimer);
       for (const seat of [...waiting]) refuseAll(seat, new AppError("server.stopping", RETRY_SOON));
       waiting.clear();
-      for (const seat of seats.values()) seat.audience.closeAll(CLOSE.restarting);
+      hangUp();
       const live = [...threads.values()];
       await Promise.all([
         ...live.map((seat) => seat.host && retire(seat, seat.host, limits.stopMsMax)),

@@ -3,13 +3,9 @@ import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { type AgentsParts, createAgents } from "../../src/agents/agents.ts";
+import { openLedger } from "../../src/agents/ledger.ts";
 import { createLog } from "../../src/platform/log.ts";
-
-export const THREADS = {
-  worker: new URL("../../src/agents/worker.ts", import.meta.url),
-  describe: new URL("../../src/agents/describe.ts", import.meta.url),
-  ledger: new URL("../../src/agents/ledger-worker.ts", import.meta.url),
-};
+import { THREADS } from "./threads.ts";
 
 export const LIMITS: AgentsParts["limits"] = {
   liveMax: 16,
@@ -71,15 +67,18 @@ export async function startAgents({ files = {}, limits = {}, secretsOf = () => (
     now: Date.now,
     write: (line) => lines.push(JSON.parse(line)),
   });
-  const agents = await createAgents({
+  const ledger = openLedger(join(root, "data", "agents.db"), THREADS.ledger, log);
+  const agents = createAgents({
     agentsFolder,
     dataFolder: join(root, "data"),
     limits: { ...LIMITS, ...limits },
     log,
-    threads: THREADS,
+    threads: { worker: THREADS.agent, describe: THREADS.describe },
+    ledger,
     secretsOf,
     now: Date.now,
   });
+  await agents.ready;
   return {
     ...agents,
     agentsFolder,
@@ -95,6 +94,7 @@ export async function startAgents({ files = {}, limits = {}, secretsOf = () => (
       }),
     async [Symbol.asyncDispose]() {
       await agents.stop();
+      await ledger.close();
       await temp?.[Symbol.asyncDispose]();
     },
   };

@@ -58,6 +58,13 @@ export function openAgentDatabase(path: string): Database {
   return openDatabase(path, MIGRATIONS, "FULL");
 }
 
+export function bytesOf(db: Database): number {
+  const pages = db.query<{ bytes: number }, []>(
+    "select page_count * page_size as bytes from pragma_page_count, pragma_page_size",
+  );
+  return pages.get()?.bytes ?? 0;
+}
+
 export type SqlValue = string | number | bigint | boolean | null | Uint8Array;
 export type SqlTag = <Row = Record<string, SqlValue>>(strings: TemplateStringsArray, ...values: unknown[]) => Row[];
 

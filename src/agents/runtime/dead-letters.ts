@@ -36,7 +36,10 @@ export function createDeadLetters(db: Database, keepMax: number, now: () => numb
   const one = db.prepare<Row, [string]>("select * from gatehouse_dead where id = ?");
   const remove = db.prepare("delete from gatehouse_dead where id = ?");
 
+  const count = db.prepare<{ n: number }, []>("select count(*) as n from gatehouse_dead");
+
   return {
+    count: () => count.get()?.n ?? 0,
     bury(letter: Pick<Row, "id" | "kind" | "callback" | "payload" | "retry" | "attempts">, error: string): void {
       const { id, kind, callback, payload, retry, attempts } = letter;
       insert.run(id, kind, callback, payload, retry, error.slice(0, ERROR_CHARS_MAX), attempts, now());

@@ -1,5 +1,6 @@
 // What the management API may ask of a live agent: data about it, and care for its failed work. Never the agent's code.
 import type { Database } from "bun:sqlite";
+import { bytesOf } from "./database.ts";
 import type { DeadLetters } from "./dead-letters.ts";
 import type { Runtime } from "./life.ts";
 import { NotCallable } from "./rpc.ts";
@@ -11,10 +12,11 @@ const LIST_MAX = 1_000;
 
 const VERBS: Record<string, Verb> = {
   state: ({ runtime }) => ({ state: runtime.stateValue() ?? null }),
-  summary: ({ runtime, db }) => ({
+  summary: ({ runtime, db, dead }) => ({
     queueLength: runtime.queue.length(),
     schedules: runtime.schedules.list().length,
-    connections: runtime.connections.size,
+    dead: dead.count(),
+    bytes: bytesOf(db),
     tables: db
       .query<{ name: string }, []>("select name from sqlite_master where type = 'table' order by name")
       .all()

@@ -1,14 +1,15 @@
 // One agent's life inside its thread: from opening its database to the last thing it says.
-import { stateFrame } from "../frames.ts";
+
 import type { Assignment, FromAgent, Load, Problem } from "../protocol.ts";
 import type { Agent, AgentOptions, Observability } from "../sdk/agent.ts";
 import { AgentContext } from "../sdk/agent-context.ts";
 import { createEnv } from "../sdk/namespace.ts";
 import { type Connection, createConnections } from "./connections.ts";
 import { withOccasion } from "./context.ts";
-import { createSqlTag, openAgentDatabase, type SqlTag } from "./database.ts";
+import { bytesOf, createSqlTag, openAgentDatabase, type SqlTag } from "./database.ts";
 import { createDeadLetters } from "./dead-letters.ts";
 import { createFibers, type Fibers } from "./fibers.ts";
+import { stateFrame } from "./frames.ts";
 import { runHouseVerb } from "./house-verbs.ts";
 import { createInbox } from "./inbox.ts";
 import { createObservability } from "./observability.ts";
@@ -202,10 +203,7 @@ export function createLife(load: Load, assignment: Assignment, agentClass: Agent
   function end(): Extract<FromAgent, { type: "bye" }> {
     pace.halt();
     const dueMs = earliestOf(queue.storedDueMs(), schedules.storedDueMs(), fibers.storedDueMs());
-    const pages = db.query<{ bytes: number }, []>(
-      "select page_count * page_size as bytes from pragma_page_count, pragma_page_size",
-    );
-    const bye = { type: "bye", dueMs, queueLength: queue.length(), bytes: pages.get()?.bytes ?? 0 } as const;
+    const bye = { type: "bye", dueMs, queueLength: queue.length(), bytes: bytesOf(db) } as const;
     db.close();
     return bye;
   }

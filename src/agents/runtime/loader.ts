@@ -1,11 +1,11 @@
 // Turning a user's file into agent classes, and whatever goes wrong on the way into a problem with file and line.
 import { basename, extname } from "node:path";
-import { toKebab } from "../names.ts";
 import type { ClassSource, Problem } from "../protocol.ts";
 import { Agent } from "../sdk/agent.ts";
 import type { createSdk } from "../sdk/module.ts";
 import { BUILT_IN } from "./built-in.ts";
 import type { AgentClass } from "./life.ts";
+import { toKebab } from "./names.ts";
 
 /** `gatehouse` is ours alone; `agents` is the name existing files import, and ours wins over an installed package. */
 export const SDK_MODULES = ["gatehouse", "agents"];

@@ -1,8 +1,9 @@
 // The frames existing clients speak: identity, state and calls over one WebSocket. Everything else is the agent's own.
-import { type ClientFrame, parseFrame, rpcErrorFrame, stateErrorFrame, stateFrame } from "../frames.ts";
+
 import type { Agent } from "../sdk/agent.ts";
 import { type Connection, checkTags, infoOf, keepConnection } from "./connections.ts";
 import { withOccasion } from "./context.ts";
+import { type ClientFrame, parseFrame, rpcErrorFrame, stateErrorFrame, stateFrame } from "./frames.ts";
 import type { Runtime } from "./life.ts";
 import { findCallable, messageOf, NotCallable, runStreaming } from "./rpc.ts";
 

@@ -1,9 +1,9 @@
 // What `import … from "gatehouse"` gives, and `"agents"` likewise: the names an agent file may use.
 
-import { isAgentName } from "../names.ts";
 import { currentOccasion } from "../runtime/context.ts";
 import { SqlError } from "../runtime/database.ts";
 import type { Life } from "../runtime/life.ts";
+import { isAgentName } from "../runtime/names.ts";
 import { Agent } from "./agent.ts";
 import { callable } from "./callable.ts";
 import { classNameOf, createNamespace } from "./namespace.ts";

@@ -1,5 +1,5 @@
 // Other agents as objects: `env.Counter` leads to a class, a stub to one agent of it.
-import { toKebab } from "../names.ts";
+import { toKebab } from "../runtime/names.ts";
 import type { Peers } from "../runtime/peers.ts";
 
 export type AgentStub = { fetch(input: Request | string, init?: RequestInit): Promise<Response> } & Record<

@@ -1,9 +1,10 @@
 // Throw-away thread: checks one user file, imports it, and says which agent classes it holds. The main thread never runs it.
-import { isClassName } from "./names.ts";
+
 import type { Problem } from "./protocol.ts";
 import { BUILT_IN } from "./runtime/built-in.ts";
 import type { AgentClass } from "./runtime/life.ts";
 import { loadClasses, provideSdk, SDK_MODULES, toProblem } from "./runtime/loader.ts";
+import { isClassName } from "./runtime/names.ts";
 import { Agent, type AgentOptions } from "./sdk/agent.ts";
 import { callablesOf } from "./sdk/callable.ts";
 import { createSdk } from "./sdk/module.ts";
