@@ -44,7 +44,7 @@ async function tests(paths: string[]): Promise<Count> {
   if (paths.length === 0) return { passed: 0, failed: 0 };
   const report = join(scratch, "report.xml");
   rmSync(report, { force: true });
-  const options = ["--only-failures", "--reporter=junit", `--reporter-outfile=${report}`];
+  const options = ["--timeout=30000", "--only-failures", "--reporter=junit", `--reporter-outfile=${report}`];
   const code = await quiet([process.execPath, "test", ...options, ...paths.map((path) => `./${path}`)]);
   const count = readReport(report);
   // An error between tests, or a crash, fails the run without failing a test.

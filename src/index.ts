@@ -6,7 +6,9 @@ import { account } from "./commands/account.ts";
 import { lazyConnection } from "./commands/api.ts";
 import { type Command, type CommandContext, CommandError } from "./commands/command.ts";
 import { config as configCommand } from "./commands/config.ts";
+import { doctor } from "./commands/doctor.ts";
 import { serve } from "./commands/serve.ts";
+import { service } from "./commands/service.ts";
 import { token } from "./commands/token.ts";
 import { version } from "./commands/version.ts";
 import type { Machine, Threads } from "./parts.ts";
@@ -23,7 +25,7 @@ const THREADS: Threads = {
 /** Likewise; the executable carries its pages inside and needs no folder. */
 const EMBED_FOLDER = fileURLToPath(new URL("../dist/embed", import.meta.url));
 
-const COMMANDS: Record<string, Command> = { token, account, config: configCommand, version };
+const COMMANDS: Record<string, Command> = { token, account, config: configCommand, doctor, service, version };
 
 const SERVE_USAGE = "serve [flags]";
 

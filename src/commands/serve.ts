@@ -50,6 +50,8 @@ export async function startServer(machine: Machine): Promise<Server> {
   }
   const port = app.server?.port ?? settings.port;
   parts.listening.port = port;
+  const startSeconds = performance.now() / 1000; // counted from the start of the process
+  parts.metrics.gauge("gatehouse_start_seconds", "From the start of the process to listening", () => startSeconds);
   const scheme = settings.tls_cert === undefined ? "http" : "https";
   const urlOf = (host: string): string => `${scheme}://${host.includes(":") ? `[${host}]` : host}:${port}`;
   const url = urlOf(loopbackOf(settings.host));

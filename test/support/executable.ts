@@ -1,6 +1,5 @@
 // The built executable as a child process: started from a folder of the test's choice, stopped by its id.
 import { mkdirSync } from "node:fs";
-import { connect } from "node:net";
 import { join } from "node:path";
 
 const ROOT = join(import.meta.dir, "../..");
@@ -51,19 +50,4 @@ export async function runToEnd(how: Start): Promise<Ended> {
 /** Only what is given: nothing of the test run's own environment may decide what happens. */
 function spawn({ executable, cwd, args = [], env = {} }: Start) {
   return Bun.spawn([executable, ...args], { cwd, env, stdin: "ignore", stdout: "pipe", stderr: "pipe" });
-}
-
-/** A request written by hand, for what no client would send. Answers everything up to the server's close. */
-export function rawRequest(url: string, text: string): Promise<string> {
-  const { hostname, port } = new URL(url);
-  const { promise, resolve, reject } = Promise.withResolvers<string>();
-  const socket = connect(Number(port), hostname, () => socket.write(text));
-  let answer = "";
-  socket.setEncoding("utf8");
-  socket.on("data", (chunk) => {
-    answer += chunk;
-  });
-  socket.on("error", reject);
-  socket.on("close", () => resolve(answer));
-  return promise;
 }
