@@ -35,7 +35,7 @@ describe("refusals", () => {
 
   test("a callable's own message is told, a request's failure is not", async () => {
     await using agents = await startAgents({ files: { "counter.ts": COUNTER } });
-    expect(agents.call("counter", "a", "fail", [])).rejects.toMatchObject({
+    await expect(agents.call("counter", "a", "fail", [])).rejects.toMatchObject({
       code: "agent.call_failed",
       message: "not today",
     });

@@ -12,5 +12,8 @@ export type Occasion = {
 
 const occasions = new AsyncLocalStorage<Occasion>();
 
-export const withOccasion = <T>(occasion: Occasion, task: () => T): T => occasions.run(occasion, task);
+export function withOccasion<T>(occasion: Occasion, task: () => T): T {
+  return occasions.run(occasion, task);
+}
+
 export const currentOccasion = (): Occasion => occasions.getStore() ?? {};

@@ -82,7 +82,7 @@ const STATEMENTS_MAX = 200; // more distinct templates than one agent file holds
 
 export function createSqlTag(db: Database): SqlTag {
   const held = new Map<string, Statement>();
-  return <Row>(strings: TemplateStringsArray, ...values: unknown[]): Row[] => {
+  return function sql<Row>(strings: TemplateStringsArray, ...values: unknown[]): Row[] {
     const query = strings.join("?");
     try {
       let statement = held.get(query);
