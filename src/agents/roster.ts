@@ -66,6 +66,8 @@ export type RosterParts = {
 const HEALTHY_MS = 60_000; // a thread that lived this long was no part of a crash loop
 const RESTLESS_CRASHES = 2; // the first restarts are at once: most crashes are one bad request
 const REST_MS_MAX = 60_000;
+const READY_MS = 10; // preparing a spare takes the time of a core; the answer under way comes first
+const ROOMY = 4; // with fewer threads than this, a free place would cost more wakes than it saves
 const DUE_ROWS_MAX = 500;
 const DUE_CHECK_MS_MAX = 60_000; // clocks jump; a look at the ledger once a minute is cheap
 
@@ -183,9 +185,7 @@ export function createRoster(parts: RosterParts) {
         ledgerDueMs: seat.ledgerDueMs,
       },
       {
-        started() {
-          if (!stopping) spares.prepare(entry);
-        },
+        started: () => void setTimeout(getReady, READY_MS, entry),
         socket: audience.take,
         ask: (message) => onAsk(seat, message),
         due: (dueMs) => {
@@ -199,6 +199,22 @@ export function createRoster(parts: RosterParts) {
       },
     );
     giveAll(seat, host);
+  }
+
+  /** For the next wake, once this one was answered: a spare of the class, and a free place. */
+  function getReady(entry: AgentClassEntry): void {
+    if (stopping) return;
+    if (catalog().get(entry.className) === entry) spares.prepare(entry);
+    if (threads.size >= limits.liveMax && limits.liveMax >= ROOMY && waiting.size === 0) sleepOne();
+  }
+
+  function sleepOne(): boolean {
+    for (const seat of threads.values()) {
+      if (seat.phase !== "live" || !seat.host?.idle) continue;
+      void retire(seat, seat.host, null);
+      return true;
+    }
+    return false;
   }
 
   function giveAll(seat: Seat, host: Host): void {
@@ -282,13 +298,7 @@ export function createRoster(parts: RosterParts) {
   function makeRoom(): void {
     let wanted = waiting.size;
     for (const seat of threads.values()) if (seat.phase === "stopping") wanted--;
-    for (const seat of threads.values()) {
-      if (wanted <= 0) return;
-      if (seat.phase === "live" && seat.host?.idle) {
-        wanted--;
-        void retire(seat, seat.host, null);
-      }
-    }
+    while (wanted-- > 0 && sleepOne());
   }
 
   async function retire(seat: Seat, host: Host, drainMs: number | null): Promise<void> {

@@ -5,9 +5,13 @@ import { join } from "node:path";
 const ROOT = join(import.meta.dir, "../..");
 export const EXECUTABLE = join(ROOT, "dist", process.platform === "win32" ? "gatehouse.exe" : "gatehouse");
 
+let built = false; // once per run, however many files need it
+
 export function buildExecutable(): void {
+  if (built) return;
   const build = Bun.spawnSync([process.execPath, "scripts/build.ts", "--no-measure"], { cwd: ROOT });
   if (build.exitCode !== 0) throw new Error(`the build failed:\n${build.stdout}${build.stderr}`);
+  built = true;
 }
 
 export type Running = { url: string; pid: number; stop(signal?: NodeJS.Signals): Promise<number | null> };
