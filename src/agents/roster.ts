@@ -45,6 +45,7 @@ export type Seat = {
   activeMs: number;
   launchedMs: number;
   crashes: number;
+  crashedMs: number;
   restUntilMs: number;
   waitTimer: Timer | undefined;
   condemned: PromiseWithResolvers<void> | undefined;
@@ -106,6 +107,7 @@ export function createRoster(parts: RosterParts) {
       activeMs: now(),
       launchedMs: 0,
       crashes: 0,
+      crashedMs: 0,
       restUntilMs: 0,
       waitTimer: undefined,
       condemned: undefined,
@@ -117,6 +119,7 @@ export function createRoster(parts: RosterParts) {
   function enter(className: string, name: string, errand: Errand): void {
     const seat = seatOf(className, name);
     seat.activeMs = now();
+    if (seat.phase === "live" && seat.host?.ended) seat.phase = "stopping"; // its thread is about to be gone: wait for it
     if (seat.phase === "live" && seat.host) {
       threads.delete(seat.key); // to the end of the line: most recently used
       threads.set(seat.key, seat);
@@ -248,7 +251,7 @@ export function createRoster(parts: RosterParts) {
   function noteSleep(seat: Seat, { dueMs, bytes, queueLength }: Bye): void {
     const { className, name } = seat;
     seat.ledgerDueMs = dueMs;
-    seat.crashes = 0;
+    if (now() - seat.launchedMs > HEALTHY_MS) seat.crashes = 0;
     record(seat, { do: "slept", className, name, atMs: now(), dueMs, bytes, queueLength }).then(
       () => armDue(),
       () => {}, // the ledger logged it; its row says an earlier time, which costs one needless wake
@@ -258,6 +261,7 @@ export function createRoster(parts: RosterParts) {
   function noteCrash(seat: Seat, problem: Problem | undefined): void {
     seat.crashes = now() - seat.launchedMs > HEALTHY_MS ? 1 : seat.crashes + 1;
     const restsMs = restMs(seat.crashes);
+    seat.crashedMs = now();
     seat.restUntilMs = now() + restsMs;
     log.error("agent.crashed", { agent: seat.key, crashes: seat.crashes, restsMs, ...problem });
     // A client that was never greeted would wait for ever; it comes back by itself.
@@ -267,10 +271,8 @@ export function createRoster(parts: RosterParts) {
 
   /** An empty seat costs memory for nothing, but only a row on disk may speak for it. */
   function forgetIfEmpty(seat: Seat): void {
-    const resting = seat.restUntilMs > now();
-    if (seat.phase === "asleep" && seat.audience.clients.size === 0 && seat.writing === 0 && !resting) {
-      if (seat.errands.length === 0) seats.delete(seat.key);
-    }
+    const empty = seat.phase === "asleep" && seat.audience.clients.size === 0 && seat.errands.length === 0;
+    if (empty && seat.writing === 0 && seat.crashes === 0) seats.delete(seat.key);
   }
 
   async function record(seat: Seat, entry: Parameters<Ledger["write"]>[0]): Promise<void> {
@@ -329,13 +331,19 @@ export function createRoster(parts: RosterParts) {
     }
     if (waiting.size > 0) makeRoom();
     spares.expire(limits.spareIdleMs);
-    for (const seat of seats.values()) if (seat.restUntilMs > 0 && seat.restUntilMs <= now()) onRested(seat);
+    for (const seat of seats.values()) if (seat.crashes > 0) forgive(seat);
   }
 
-  function onRested(seat: Seat): void {
-    seat.restUntilMs = 0;
-    forgetIfEmpty(seat);
-    armDue();
+  /** Crashes count while they follow each other closely; a sleeping agent that had none for a while is as good as new. */
+  function forgive(seat: Seat): void {
+    if (seat.restUntilMs > 0 && seat.restUntilMs <= now()) {
+      seat.restUntilMs = 0;
+      armDue();
+    }
+    if (!seat.host && now() - seat.crashedMs > HEALTHY_MS) {
+      seat.crashes = 0;
+      forgetIfEmpty(seat);
+    }
   }
 
   async function kill(seat: Seat, host: Host): Promise<void> {

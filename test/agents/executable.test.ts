@@ -207,6 +207,31 @@ describe("agent files", () => {
   }, 30_000);
 });
 
+test("an error nobody caught is logged with its line, and the thread lives on", async () => {
+  const CARELESS = `
+import { Agent, callable } from "gatehouse";
+let calls = 0;
+export class Careless extends Agent {
+  @callable() crash() { setTimeout(() => { throw new Error("later"); }, 1); return ++calls; }
+  @callable() rejects() { void Promise.reject(new Error("nobody waits")); return ++calls; }
+}`;
+  const folder = await newFolder({ "agents/careless.ts": CARELESS });
+  const server = await serve(folder);
+  for (const [index, method, message] of [
+    [1, "crash", "later"],
+    [2, "rejects", "nobody waits"],
+  ] as const) {
+    expect(await server.call("careless/a", method)).toBe(index);
+    const line = await until(() =>
+      server
+        .printed()
+        .split("\n")
+        .find((one) => one.includes(`"message":"${message}"`)),
+    );
+    expect(JSON.parse(line)).toMatchObject({ event: "agent.error", agent: "careless/a", line: index + 4 });
+  }
+}, 30_000);
+
 test("five hundred agents wake, sleep and wake again with their state right, never more threads than allowed", async () => {
   const folder = await newFolder({ "agents/counter.ts": COUNTER });
   const server = await serve(folder, "--agent-live-max", "8", "--agent-wait-ms", "30000");
