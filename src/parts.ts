@@ -17,6 +17,7 @@ import { createOriginRule, type OriginRule } from "./platform/origin.ts";
 import { createSecrets, loadKey, type Secrets } from "./platform/secrets.ts";
 import { openDatabase } from "./platform/sqlite.ts";
 import { ACCESS_MIGRATIONS, createTokenStore, type TokenStore } from "./platform/tokens.ts";
+import { createTagStore, type TagStore } from "./tags/store.ts";
 
 /** Where each thread's code is. Only src/index.ts can spell these: a bundle has one address for all its modules. */
 export type Threads = { agent: string; describe: string; ledger: string };
@@ -47,6 +48,7 @@ export type Parts = {
   agents: Agents;
   classSecrets: ClassSecrets;
   tickets: Tickets;
+  tags: TagStore;
   assets: Assets;
   cookieName: () => string;
   /** Set by the first start, which leaves a file behind until somebody has signed in. */
@@ -97,8 +99,12 @@ export function openParts({ settings, log, threads, embedFolder, now }: Machine)
   });
   closers.push(() => agents.stop());
   metrics.gauge("gatehouse_agents_live", "Agents that have a thread", () => agents.roster.threadCount);
+  const tags = createTagStore(join(folder, "tags.db"), { now, tagsMax: settings.tags.max_per_account });
+  closers.push(tags.close);
 
   processMetrics(metrics, now());
+  metrics.gauge("gatehouse_tagged_resources", "Resources that carry tags", () => tags.counts().resources);
+  metrics.gauge("gatehouse_tags", "Tags on all resources", () => tags.counts().tags);
   metrics.gauge("gatehouse_database_bytes", "Size of each database of the house", () =>
     readdirSync(folder)
       .filter((file) => file.endsWith(".db"))
@@ -119,6 +125,7 @@ export function openParts({ settings, log, threads, embedFolder, now }: Machine)
     agents,
     classSecrets,
     tickets: createTickets(now),
+    tags,
     assets: openAssets(embedFolder),
     cookieName,
     onSignIn() {},
