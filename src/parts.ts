@@ -1,6 +1,11 @@
 // What one running Gatehouse is made of: opened in this order, closed in reverse.
 import { readdirSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
+import { type Agents, createAgents } from "./agents/agents.ts";
+import { thisMachine, toLimits } from "./agents/bounds.ts";
+import { type ClassSecrets, createClassSecrets } from "./agents/class-secrets.ts";
+import { openLedger } from "./agents/ledger.ts";
+import { createTickets, type Tickets } from "./agents/tickets.ts";
 import { type Assets, openAssets } from "./console/assets.ts";
 import { type GatewayPart, openGateway } from "./gateway/gateway.ts";
 import { type Access, accessGuard, createAccess, type Guard } from "./platform/access.ts";
@@ -16,7 +21,7 @@ import { ACCESS_MIGRATIONS, createTokenStore, type TokenStore } from "./platform
 import { createTagStore, type TagStore } from "./tags/store.ts";
 
 /** Where each thread's code is. Only src/index.ts can spell these: a bundle has one address for all its modules. */
-export type Threads = { gatewayLogs: string };
+export type Threads = { gatewayLogs: string; agent: string; describe: string; ledger: string };
 
 export type Machine = {
   settings: Settings;
@@ -41,6 +46,9 @@ export type Parts = {
   access: Access;
   guard: Guard;
   secrets: Secrets;
+  agents: Agents;
+  classSecrets: ClassSecrets;
+  tickets: Tickets;
   tags: TagStore;
   assets: Assets;
   gateway: GatewayPart;
@@ -91,6 +99,21 @@ export function openParts({ settings, log, threads, embedFolder, now }: Machine)
     logThreadUrl: threads.gatewayLogs,
   });
   closers.push(gateway.close);
+  const ledger = openLedger(join(folder, "agents.db"), threads.ledger, log);
+  closers.push(() => ledger.close());
+  const classSecrets = createClassSecrets(ledger, secrets, process.env, now);
+  const agents = createAgents({
+    agentsFolder: settings.agents,
+    dataFolder: folder,
+    limits: toLimits(settings.agent, thisMachine()),
+    log,
+    threads: { worker: threads.agent, describe: threads.describe },
+    ledger,
+    secretsOf: classSecrets.of,
+    now,
+  });
+  closers.push(() => agents.stop());
+  metrics.gauge("gatehouse_agents_live", "Agents that have a thread", () => agents.roster.threadCount);
   const tags = createTagStore(join(folder, "tags.db"), { now, tagsMax: settings.tags.max_per_account });
   closers.push(tags.close);
 
@@ -114,13 +137,18 @@ export function openParts({ settings, log, threads, embedFolder, now }: Machine)
     access,
     guard: accessGuard(access),
     secrets,
+    agents,
+    classSecrets,
+    tickets: createTickets(now),
     tags,
     assets: openAssets(embedFolder),
     gateway,
     cookieName,
     onSignIn() {},
     checks: () => ({ listening: !listening.stopping, gateway_logs: gateway.logs.isOpen() }),
-    async drain() {},
+    async drain() {
+      agents.hangUp();
+    },
     async close() {
       for (const close of closers.reverse()) await close();
     },
