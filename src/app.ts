@@ -1,6 +1,12 @@
 // The product as one Elysia app, edge first. This list is the table of contents; it never listens.
 import { Elysia } from "elysia";
+import { agentManagementRoutes } from "./agents/management.ts";
+import { agentRoutes } from "./agents/routes.ts";
 import { consoleRoutes } from "./console/routes.ts";
+import { gatewayManagement } from "./gateway/gateway-routes.ts";
+import { logManagement } from "./gateway/log-routes.ts";
+import { providerManagement } from "./gateway/provider-routes.ts";
+import { gatewayRoutes } from "./gateway/routes.ts";
 import type { Parts } from "./parts.ts";
 import { accountRoutes } from "./platform/account-routes.ts";
 import { apiBody } from "./platform/api-body.ts";
@@ -14,10 +20,23 @@ import { tagRoutes } from "./tags/routes.ts";
 
 export type App = ReturnType<typeof createApp>;
 
+const SOCKET_BACKLOG_BYTES_MAX = 4 * 1024 * 1024; // what a client may be behind before we give it up
+
 export function createApp(parts: Parts) {
   const { settings, access } = parts;
   // Short host names (http://pi/) need the first setting; unknown keys are refused, not dropped, thanks to the second.
-  const app = new Elysia({ handler: { standardHostname: false }, normalize: false });
+  const app = new Elysia({
+    handler: { standardHostname: false },
+    normalize: false,
+    // Counts only here, on the instance that listens. Pings keep quiet clients connected; a stalled one is cut off.
+    websocket: {
+      sendPings: true,
+      idleTimeout: 30,
+      maxPayloadLength: settings.agent.frame_bytes_max,
+      backpressureLimit: SOCKET_BACKLOG_BYTES_MAX,
+      closeOnBackpressureLimit: true,
+    },
+  });
   let document: Promise<object> | undefined;
 
   return app
@@ -29,6 +48,7 @@ export function createApp(parts: Parts) {
         routes: () => app.routes,
       }),
     )
+    .use(gatewayRoutes(parts.gateway.forward))
     .use(consoleRoutes(parts.assets))
     .use(healthRoutes({ ...parts, metricsOpen: settings.metrics_open }))
     .get(
@@ -40,6 +60,7 @@ export function createApp(parts: Parts) {
       },
       { detail: { summary: "This document", security: [{ token: [] }], tags: ["Health"] } },
     )
+    .use(agentRoutes({ ...parts, onRevoked: parts.tokens.onRevoked }))
     .group("/api", (api) =>
       api
         .use(
@@ -60,6 +81,19 @@ export function createApp(parts: Parts) {
         )
         .use(apiBody(access.identify))
         .use(accountRoutes(parts))
-        .use(tokenRoutes(parts)),
+        .use(tokenRoutes(parts))
+        .use(
+          gatewayManagement({
+            ...parts,
+            ...parts.gateway,
+            mintRun: (accountId, gatewayId, name) =>
+              parts.tokens.mint({ name, permissions: ["run"], scope: { accountId, gatewayId } }),
+            revokeRun: (accountId, gatewayId) => parts.tokens.revokeWithin({ accountId, gatewayId }),
+            originOf: (request) => settings.public_url ?? new URL(request.url).origin,
+          }),
+        )
+        .use(logManagement({ ...parts, ...parts.gateway }))
+        .use(providerManagement({ ...parts, ...parts.gateway }))
+        .use(agentManagementRoutes(parts)),
     );
 }

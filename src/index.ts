@@ -7,6 +7,8 @@ import { lazyConnection } from "./commands/api.ts";
 import { type Command, type CommandContext, CommandError } from "./commands/command.ts";
 import { config as configCommand } from "./commands/config.ts";
 import { doctor } from "./commands/doctor.ts";
+import { gateway } from "./commands/gateway.ts";
+import { logs } from "./commands/logs.ts";
 import { serve } from "./commands/serve.ts";
 import { service } from "./commands/service.ts";
 import { tags } from "./commands/tags.ts";
@@ -17,12 +19,27 @@ import { ADMIN_TOKEN, type Config, LEAVES, parseConfig } from "./platform/config
 import { createLog } from "./platform/log.ts";
 
 /** Spelled here and nowhere else: inside a compiled executable only this module knows where the others are. */
-const THREADS: Threads = {};
+const THREADS: Threads = {
+  gatewayLogs: new URL("./gateway/logs/worker.ts", import.meta.url).href,
+  agent: new URL("./agents/worker.ts", import.meta.url).href,
+  describe: new URL("./agents/describe-worker.ts", import.meta.url).href,
+  ledger: new URL("./agents/ledger-worker.ts", import.meta.url).href,
+};
 
 /** Likewise; the executable carries its pages inside and needs no folder. */
 const EMBED_FOLDER = fileURLToPath(new URL("../dist/embed", import.meta.url));
 
-const COMMANDS: Record<string, Command> = { token, account, tags, config: configCommand, doctor, service, version };
+const COMMANDS: Record<string, Command> = {
+  token,
+  account,
+  gateway,
+  logs,
+  tags,
+  config: configCommand,
+  doctor,
+  service,
+  version,
+};
 
 const SERVE_USAGE = "serve [flags]";
 

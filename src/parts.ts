@@ -1,7 +1,13 @@
 // What one running Gatehouse is made of: opened in this order, closed in reverse.
 import { readdirSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
+import { type Agents, createAgents } from "./agents/agents.ts";
+import { thisMachine, toLimits } from "./agents/bounds.ts";
+import { type ClassSecrets, createClassSecrets } from "./agents/class-secrets.ts";
+import { openLedger } from "./agents/ledger.ts";
+import { createTickets, type Tickets } from "./agents/tickets.ts";
 import { type Assets, openAssets } from "./console/assets.ts";
+import { type GatewayPart, openGateway } from "./gateway/gateway.ts";
 import { type Access, accessGuard, createAccess, type Guard } from "./platform/access.ts";
 import { createBrake } from "./platform/brake.ts";
 import type { Settings } from "./platform/config.ts";
@@ -15,7 +21,7 @@ import { ACCESS_MIGRATIONS, createTokenStore, type TokenStore } from "./platform
 import { createTagStore, type TagStore } from "./tags/store.ts";
 
 /** Where each thread's code is. Only src/index.ts can spell these: a bundle has one address for all its modules. */
-export type Threads = Record<string, string>;
+export type Threads = { gatewayLogs: string; agent: string; describe: string; ledger: string };
 
 export type Machine = {
   settings: Settings;
@@ -40,8 +46,12 @@ export type Parts = {
   access: Access;
   guard: Guard;
   secrets: Secrets;
+  agents: Agents;
+  classSecrets: ClassSecrets;
+  tickets: Tickets;
   tags: TagStore;
   assets: Assets;
+  gateway: GatewayPart;
   cookieName: () => string;
   /** Set by the first start, which leaves a file behind until somebody has signed in. */
   onSignIn: () => void;
@@ -53,7 +63,7 @@ export type Parts = {
 
 const USED_FLUSH_MS = 60_000; // the last-used time of a token is for people; a minute is exact enough
 
-export function openParts({ settings, log, embedFolder, now }: Machine): Parts {
+export function openParts({ settings, log, threads, embedFolder, now }: Machine): Parts {
   const folder = resolve(settings.data);
   const closers: (() => void | Promise<void>)[] = [];
   const listening: Listening = { port: settings.port, stopping: false };
@@ -76,6 +86,34 @@ export function openParts({ settings, log, embedFolder, now }: Machine): Parts {
   const access = createAccess({ tokens, brake: createBrake(now), origins, localKey, cookieName });
   const secrets = createSecrets(loadKey(settings.key_file ?? join(folder, "secret.key")));
 
+  const gateway = openGateway({
+    folder,
+    settings,
+    log,
+    now,
+    metrics,
+    access,
+    origins,
+    secrets,
+    listening,
+    logThreadUrl: threads.gatewayLogs,
+  });
+  closers.push(gateway.close);
+  const ledger = openLedger(join(folder, "agents.db"), threads.ledger, log);
+  closers.push(() => ledger.close());
+  const classSecrets = createClassSecrets(ledger, secrets, process.env, now);
+  const agents = createAgents({
+    agentsFolder: settings.agents,
+    dataFolder: folder,
+    limits: toLimits(settings.agent, thisMachine()),
+    log,
+    threads: { worker: threads.agent, describe: threads.describe },
+    ledger,
+    secretsOf: classSecrets.of,
+    now,
+  });
+  closers.push(() => agents.stop());
+  metrics.gauge("gatehouse_agents_live", "Agents that have a thread", () => agents.roster.threadCount);
   const tags = createTagStore(join(folder, "tags.db"), { now, tagsMax: settings.tags.max_per_account });
   closers.push(tags.close);
 
@@ -99,12 +137,18 @@ export function openParts({ settings, log, embedFolder, now }: Machine): Parts {
     access,
     guard: accessGuard(access),
     secrets,
+    agents,
+    classSecrets,
+    tickets: createTickets(now),
     tags,
     assets: openAssets(embedFolder),
+    gateway,
     cookieName,
     onSignIn() {},
-    checks: () => ({ listening: !listening.stopping }),
-    async drain() {},
+    checks: () => ({ listening: !listening.stopping, gateway_logs: gateway.logs.isOpen() }),
+    async drain() {
+      agents.hangUp();
+    },
     async close() {
       for (const close of closers.reverse()) await close();
     },

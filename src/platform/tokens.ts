@@ -98,6 +98,12 @@ export function createTokenStore(db: Database, now: () => number) {
     return true;
   }
 
+  /** A place is gone: tokens that were limited to it would open whatever is made later under its name. */
+  function revokeWithin({ accountId, gatewayId }: { accountId: string; gatewayId: string }): void {
+    const inside = all().filter((row) => row.account_id === accountId && row.gateway_id === gatewayId);
+    for (const { id } of inside) revoke(id);
+  }
+
   function setAdmin(value: string): void {
     const row = byId(ADMIN_ID);
     if (row && timingSafeEqual(Buffer.from(row.hash), sha256(value))) return;
@@ -184,6 +190,7 @@ export function createTokenStore(db: Database, now: () => number) {
     byValue,
     mint,
     revoke,
+    revokeWithin,
     setAdmin,
     issue,
     bySession,
