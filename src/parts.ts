@@ -62,7 +62,6 @@ export function openParts({ settings, log, embedFolder, now }: Machine): Parts {
   closers.push(() => db.close());
   const tokens = createTokenStore(db, now);
   if (!tokens.hasAccount("home")) tokens.createAccount("home", "Home");
-  if (settings.admin_token !== undefined) tokens.setAdmin(settings.admin_token);
   const flush = setInterval(tokens.flushUsed, USED_FLUSH_MS);
   closers.push(() => {
     clearInterval(flush);

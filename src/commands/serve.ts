@@ -32,6 +32,8 @@ export async function startServer(machine: Machine): Promise<Server> {
   const network = networkFileSystem(settings.data);
   if (network) log.warn("data.network", { message: `the data folder is on ${network}; SQLite needs a local disk` });
   const parts = openParts(machine);
+  // At a start and not for every verb: whoever has the variable in their shell does not change the server's token.
+  if (settings.admin_token !== undefined) parts.tokens.setAdmin(settings.admin_token);
   const app = createApp(parts);
   try {
     app.listen({
@@ -120,8 +122,8 @@ function welcome({ parts, url, urlOf }: Server, { out, isTerminal }: Terminal): 
   });
 }
 
-function firstSteps({ tokens, settings }: Parts, home: string): string[] {
-  const given = settings.admin_token !== undefined;
+function firstSteps({ tokens }: Parts, home: string): string[] {
+  const given = tokens.byId(ADMIN_ID) !== null;
   const admin = given ? undefined : tokens.mint({ name: "admin", permissions: ["admin"] }, ADMIN_ID).token;
   const scope = { accountId: "home", gatewayId: "default" };
   const run = tokens.mint({ name: "first run token", permissions: ["run"], scope }).token;

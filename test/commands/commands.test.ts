@@ -1,6 +1,6 @@
 // The verbs as a person types them: a process of its own, its output and its exit code.
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { rmSync, writeFileSync } from "node:fs";
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { readOwner } from "../../src/platform/lock.ts";
 import { tempFolder } from "../support/house.ts";
@@ -137,6 +137,18 @@ describe("a second server", () => {
     expect([code, err.includes("cannot listen")]).toEqual([1, true]);
     expect((await fetch(`${first.address}/healthz`)).status).toBe(200);
   });
+});
+
+test("a verb does not set the admin token, and a start after it still makes one", async () => {
+  const here = join(folder, "verb-first");
+  const env = { GATEHOUSE_DATA: here, GATEHOUSE_ADMIN_TOKEN: "v".repeat(32) };
+  expect((await run(["token", "list"], { env })).out).toBe("");
+  const child = start(["--port", "0", "--host", "127.0.0.1"], { env: { GATEHOUSE_DATA: here } });
+  const reader = child.stderr.getReader();
+  expect(new TextDecoder().decode((await reader.read()).value)).toContain('"ready"');
+  expect(readFileSync(join(here, "first-start.txt"), "utf8")).toMatch(/admin token +gh_/);
+  child.kill();
+  expect(await child.exited).toBe(0);
 });
 
 test("GATEHOUSE_ADMIN_TOKEN sets the admin token, and changing it revokes the old one", async () => {
