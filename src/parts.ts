@@ -62,10 +62,17 @@ export function openParts({ settings, log, embedFolder, now }: Machine): Parts {
   closers.push(() => db.close());
   const tokens = createTokenStore(db, now);
   if (!tokens.hasAccount("home")) tokens.createAccount("home", "Home");
-  const flush = setInterval(tokens.flushUsed, USED_FLUSH_MS);
+  const flushUsed = (): void => {
+    try {
+      tokens.flushUsed();
+    } catch (error) {
+      log.warn("tokens.used", { message: "when tokens were last used could not be stored", error });
+    }
+  };
+  const flush = setInterval(flushUsed, USED_FLUSH_MS);
   closers.push(() => {
     clearInterval(flush);
-    tokens.flushUsed();
+    flushUsed();
   });
 
   const cookieName = () => `gatehouse_${listening.port}`;

@@ -1,4 +1,6 @@
+import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { join } from "node:path";
 import { type House, startHouse } from "../support/house.ts";
 
 let house: House;
@@ -122,6 +124,16 @@ test("the time of last use is shown", async () => {
   expect(await last()).toBeNull();
   await house.fetch("/api/accounts", bearer(token));
   expect(await last()).toBe(new Date(nowMs).toISOString());
+});
+
+test("a time of last use that cannot be stored is logged, and the server still stops in good order", async () => {
+  const other = await startHouse();
+  const db = new Database(join(other.folder, "data/gatehouse.db"));
+  db.run("create trigger full before update on tokens begin select raise(fail, 'no room'); end");
+  db.close();
+  await other.fetch("/api/accounts", bearer(other.adminToken));
+  await other[Symbol.asyncDispose]();
+  expect(JSON.stringify(other.logged)).toContain("no room");
 });
 
 test("a limited token sees its own account alone", async () => {
