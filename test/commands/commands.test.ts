@@ -1,6 +1,6 @@
 // The verbs as a person types them: a process of its own, its output and its exit code.
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { readFileSync, rmSync, writeFileSync } from "node:fs";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { readOwner } from "../../src/platform/lock.ts";
 import { tempFolder } from "../support/house.ts";
@@ -44,6 +44,9 @@ async function serve(...args: string[]) {
 describe("what is called wrongly ends with 2 and a sentence", () => {
   test.each([
     [["nonsense"], '"nonsense" is no command'],
+    [["constructor"], '"constructor" is no command'],
+    [["--config", "."], ". cannot be read"],
+    [["--admin-token-file", "."], ". cannot be read"],
     [["--prot", "80"], "--prot"],
     [["--port", "x"], "port (--port)"],
     [["token"], "create, list or revoke"],
@@ -61,6 +64,39 @@ describe("what is called wrongly ends with 2 and a sentence", () => {
     const { code, err } = await run([], { cwd });
     expect([code, err]).toEqual([2, 'gatehouse: gatehouse.toml: "prot" is not a known setting']);
     rmSync(cwd, { recursive: true });
+  });
+});
+
+describe("a data folder that cannot be used ends a start and a verb with a sentence and no stack", () => {
+  const here = join(folder, "unusable");
+  const expectSentence = async (sentence: string) => {
+    for (const args of [
+      ["--port", "0"],
+      ["token", "list"],
+    ]) {
+      const { code, err } = await run(args, { env: { GATEHOUSE_DATA: here } });
+      expect([code, err.split("\n").length]).toEqual([1, 1]);
+      expect(err).toStartWith(`gatehouse: cannot use the data folder ${here}: `);
+      expect(err).toContain(sentence);
+    }
+  };
+  afterEach(() => rmSync(here, { recursive: true }));
+
+  test("because it is a file", async () => {
+    writeFileSync(here, "");
+    await expectSentence("EEXIST");
+  });
+
+  test("because its database is none", async () => {
+    mkdirSync(here);
+    writeFileSync(join(here, "gatehouse.db"), "text".repeat(100));
+    await expectSentence("file is not a database");
+  });
+
+  test("because others can read a key in it", async () => {
+    mkdirSync(here);
+    writeFileSync(join(here, "secret.key"), Buffer.alloc(32), { mode: 0o644 });
+    await expectSentence("chmod 600");
   });
 });
 
