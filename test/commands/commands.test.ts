@@ -1,6 +1,6 @@
 // The verbs as a person types them: a process of its own, its output and its exit code.
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { readOwner } from "../../src/platform/lock.ts";
 import { tempFolder } from "../support/house.ts";
@@ -175,14 +175,23 @@ describe("a second server", () => {
   });
 });
 
-test("a verb does not set the admin token, and a start after it still makes one", async () => {
+test("a verb does not set the admin token; the first start makes one and says it until somebody has signed in", async () => {
   const here = join(folder, "verb-first");
   const env = { GATEHOUSE_DATA: here, GATEHOUSE_ADMIN_TOKEN: "v".repeat(32) };
   expect((await run(["token", "list"], { env })).out).toBe("");
   const child = start(["--port", "0", "--host", "127.0.0.1"], { env: { GATEHOUSE_DATA: here } });
   const reader = child.stderr.getReader();
   expect(new TextDecoder().decode((await reader.read()).value)).toContain('"ready"');
-  expect(readFileSync(join(here, "first-start.txt"), "utf8")).toMatch(/admin token +gh_/);
+  const note = join(here, "first-start.txt");
+  expect(readFileSync(note, "utf8")).toMatch(/admin token +gh_/);
+  const code = /#code=(\S+)/.exec(readFileSync(note, "utf8"))?.[1];
+  const signIn = () =>
+    fetch(`${readOwner(here)?.address}/api/session`, {
+      method: "POST",
+      body: JSON.stringify({ code }),
+      headers: { "content-type": "application/json" },
+    });
+  expect([(await signIn()).status, existsSync(note), (await signIn()).status]).toEqual([200, false, 401]);
   child.kill();
   expect(await child.exited).toBe(0);
 });

@@ -65,23 +65,44 @@ describe("an invalid Host", () => {
 
 describe("a body for /api", () => {
   const MIB = 1024 * 1024;
-  const send = (body: string | ReadableStream, type: string | null, token = house.adminToken) =>
+  const send = (
+    body: string | Uint8Array<ArrayBuffer> | ReadableStream,
+    type: string | null,
+    token = house.adminToken,
+  ) =>
     house.fetch("/api/accounts", {
       method: "POST",
       body,
       headers: { authorization: `Bearer ${token}`, ...(type !== null && { "content-type": type }) },
     });
   const account = (id: string, padding = 0) => JSON.stringify({ id, name: "x" }).padEnd(padding);
+  /** In pieces and from a generator, so that the client cannot know a length to declare. */
+  const chunked = (text: string) =>
+    new ReadableStream({
+      async start(controller) {
+        for (let at = 0; at < text.length; at += 65_536) {
+          await Bun.sleep(0);
+          controller.enqueue(Buffer.from(text.slice(at, at + 65_536)));
+        }
+        controller.close();
+      },
+    });
 
   test("one byte past 1 MiB is a 413, by its length or by counting, and nothing is stored", async () => {
-    const chunked = new Blob([account("big", MIB + 1)]).stream();
-    for (const body of [account("big", MIB + 1), chunked])
+    for (const body of [account("big", MIB + 1), chunked(account("big", MIB + 1))])
       expect((await send(body, "application/json")).status).toBe(413);
     expect(house.parts.tokens.hasAccount("big")).toBe(false);
   });
 
-  test("at 1 MiB exactly is read", async () => {
+  test("at 1 MiB exactly is read, by its length or by counting", async () => {
     expect((await send(account("fits", MIB), "application/json")).status).toBe(200);
+    expect((await send(chunked(account("counted", MIB)), "application/json")).status).toBe(200);
+  });
+
+  test("that is not UTF-8 is malformed", async () => {
+    const bytes = Buffer.concat([Buffer.from('{"id":"utf","name":"'), Buffer.from([0xff]), Buffer.from('"}')]);
+    expect((await send(bytes, "application/json")).status).toBe(400);
+    expect(house.parts.tokens.hasAccount("utf")).toBe(false);
   });
 
   test.each([
@@ -169,6 +190,7 @@ describe("pages elsewhere", () => {
       for (const path of ["/healthz", "/api/tokens"]) {
         const answer = await house.fetch(path, { headers: { origin } });
         expect(answer.headers.get("access-control-allow-origin")).toBe(expected);
+        expect(answer.headers.get("access-control-expose-headers")).toBe(expected && "*");
       }
     }
   });
@@ -181,8 +203,13 @@ test.each([
   ["/agents/x/y", "sandbox"],
 ])("%s may never act as one of our pages", async (path, policy) => {
   const answer = await house.fetch(path);
+  expect(answer.headers.get("cache-control")).toBe(path.startsWith("/api") ? "no-store" : null);
   expect(answer.headers.get("content-security-policy")).toBe(policy);
   expect(answer.headers.get("x-content-type-options")).toBe("nosniff");
+});
+
+test.each(["/healthz", "/nope", "/metrics"])("%s is never taken for another type than it says", async (path) => {
+  expect((await house.fetch(path)).headers.get("x-content-type-options")).toBe("nosniff");
 });
 
 test("metrics count by group and status", async () => {
