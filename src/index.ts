@@ -140,8 +140,8 @@ function help(command: Command | undefined): number {
   }
   print("gatehouse: AI gateway, webhook agents and resource tags in one process");
   print("");
-  print(`  ${SERVE_USAGE.padEnd(12)} start the server (also without a verb)`);
-  for (const [name, { summary }] of Object.entries(COMMANDS)) print(`  ${name.padEnd(12)} ${summary}`);
+  print(`  ${SERVE_USAGE.padEnd(14)} start the server (also without a verb)`);
+  for (const [name, { summary }] of Object.entries(COMMANDS)) print(`  ${name.padEnd(14)} ${summary}`);
   print("");
   print("gatehouse help VERB tells more; gatehouse config --explain lists every setting.");
   return 0;

@@ -68,7 +68,7 @@ function toPretty(time: string, level: keyof typeof COLORS, event: string, field
 }
 
 function toShort(value: unknown): string {
-  if (typeof value === "string") return /[\s"]/.test(value) ? JSON.stringify(value) : value;
+  if (typeof value === "string") return /[\s"\p{Cc}]/u.test(value) ? JSON.stringify(value) : value;
   if (value && typeof value === "object" && "stack" in value && typeof value.stack === "string")
     return `\n${value.stack}`;
   return JSON.stringify(value);

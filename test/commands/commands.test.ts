@@ -51,6 +51,7 @@ describe("what is called wrongly ends with 2 and a sentence", () => {
     [["--port", "x"], "port (--port)"],
     [["token"], "create, list or revoke"],
     [["token", "create"], "needs a name"],
+    [["account", "create", "a", "name", "of", "words"], "unexpected: of words"],
     [["--config", "missing.toml"], "missing.toml does not exist"],
     [["serve", "now"], "unexpected: now"],
   ])("%p", async (args, sentence) => {

@@ -137,6 +137,8 @@ test.each([
   ["a permission nobody knows", { permissions: ["root"] }],
   ["an empty name", { name: "" }],
   ["a name of 101 characters", { name: "x".repeat(101) }],
+  ["a name that writes on a terminal", { name: "\u001b[2Jx" }],
+  ["a name of two lines", { name: "a\nb" }],
   ["a limited admin", { permissions: ["admin"], account_id: "home" }],
   ["a gateway without an account", { gateway_id: "default" }],
   ["an account's token for agents", { permissions: ["agents:read"], account_id: "home" }],

@@ -135,6 +135,12 @@ describe("a body for /api", () => {
     expect(text).not.toContain("NOT-A-VALID-ID");
   });
 
+  test("with a word that is none of those allowed names them", async () => {
+    const body = { name: "x", permissions: ["run", "root"] };
+    const answer = await house.api("POST", "/api/tokens", body);
+    expect(answer.body.errors[0].message).toStartWith("body.permissions.1: Expected one of run, tags:read, ");
+  });
+
   test("with a key nobody knows is refused", async () => {
     const answer = await send('{"id":"abc","admin":true}', "application/json");
     expect([answer.status, (await answer.json()).errors[0].message]).toEqual([400, "body.admin: Unexpected property"]);
@@ -194,6 +200,12 @@ describe("pages elsewhere", () => {
       }
     }
   });
+});
+
+test("an answer that depends on more than the origin still says so", async () => {
+  const headers = { origin: "https://friend.example" };
+  expect((await house.fetch("/", { headers })).headers.get("vary")).toBe("accept-encoding, origin");
+  expect((await house.fetch("/healthz", { headers })).headers.get("vary")).toBe("origin");
 });
 
 test.each([

@@ -62,3 +62,10 @@ test("a cycle in the fields ends instead of hanging", () => {
   cycle.self = cycle;
   expect(JSON.stringify(redact(cycle))).toContain("[…]");
 });
+
+test("on a terminal a line is one line, and what a stranger sent cannot move the cursor", () => {
+  const lines: string[] = [];
+  const log = createLog({ level: "info", pretty: true, now: () => 0, write: (line) => void lines.push(line) });
+  log.info("seen", { path: "/x\u001b[2J", name: "a\nb", n: 1 });
+  expect(lines.join("")).toEndWith('seen path="/x\\u001b[2J" name="a\\nb" n=1\n');
+});
