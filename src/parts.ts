@@ -1,5 +1,5 @@
 // What one running Gatehouse is made of: opened in this order, closed in reverse.
-import { readdirSync, statSync } from "node:fs";
+import { existsSync, readdirSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { type Assets, openAssets } from "./console/assets.ts";
 import { type Access, accessGuard, createAccess, type Guard } from "./platform/access.ts";
@@ -58,6 +58,7 @@ export function openParts({ settings, log, embedFolder, now }: Machine): Parts {
   const metrics = createMetrics();
   const origins = createOriginRule(settings);
 
+  const isNew = !existsSync(join(folder, "gatehouse.db"));
   const db = openDatabase(join(folder, "gatehouse.db"), ACCESS_MIGRATIONS);
   closers.push(() => db.close());
   const tokens = createTokenStore(db, now);
@@ -78,7 +79,11 @@ export function openParts({ settings, log, embedFolder, now }: Machine): Parts {
   const cookieName = () => `gatehouse_${listening.port}`;
   const localKey = Buffer.from(loadKey(join(folder, "local.key"))).toString("hex");
   const access = createAccess({ tokens, brake: createBrake(now), origins, localKey, cookieName });
-  const secrets = createSecrets(loadKey(settings.key_file ?? join(folder, "secret.key")));
+  const keyFile = settings.key_file ?? join(folder, "secret.key");
+  if (!isNew && !existsSync(keyFile)) {
+    log.warn("key.missing", { message: `${keyFile} was not there and is made anew: what the old key sealed is lost` });
+  }
+  const secrets = createSecrets(loadKey(keyFile));
 
   processMetrics(metrics, now());
   metrics.gauge("gatehouse_database_bytes", "Size of each database of the house", () =>

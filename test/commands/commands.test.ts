@@ -155,6 +155,14 @@ describe("tokens from the command line", () => {
   });
 });
 
+test("a folder whose key has gone says so, and a new folder does not", async () => {
+  const env = { GATEHOUSE_DATA: join(folder, "keyless") };
+  expect((await run(["account", "list"], { env })).err).toBe("");
+  rmSync(join(env.GATEHOUSE_DATA, "secret.key"));
+  expect((await run(["account", "list"], { env })).err).toContain("secret.key was not there");
+  expect((await run(["account", "list"], { env })).err).toBe("");
+});
+
 describe("a second server", () => {
   let first: Awaited<ReturnType<typeof serve>>;
   beforeAll(async () => {

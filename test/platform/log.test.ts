@@ -34,6 +34,8 @@ test.each([
   [`http://h/#code=${SECRET}`, "#code="],
   [`https://user:${SECRET}@h/x`, "user:"],
   [`Bearer gh_${SECRET}`, "Bearer"],
+  [`the provider refused Bearer sk-${SECRET}.x/y+z= today`, "today"],
+  [`authorization: basic ${SECRET}=`, "basic"],
 ])("credentials inside text are cut out and the rest stays: %p", (text, rest) => {
   expect(redactText(text)).not.toContain(SECRET);
   expect(redactText(text)).toContain(rest);
