@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { Elysia } from "elysia";
+import { Elysia, t } from "elysia";
 import { createApp } from "../../src/app.ts";
 import { AppError } from "../../src/platform/errors.ts";
 import { type House, startHouse } from "../support/house.ts";
@@ -22,7 +22,7 @@ describe("a path that leads nowhere is a 404 in the envelope of its group", () =
     ["/apix", (body) => expect(body.error.code).toBe("route.unknown")],
   ] as [string, (body: { error: Record<string, unknown> }) => void][])("%s", async (path, check) => {
     const answer = await house.fetch(path);
-    expect(answer.status).toBe(404);
+    expect([answer.status, answer.headers.get("content-type")]).toEqual([404, "application/json"]);
     check(await answer.json());
   });
 });
@@ -32,6 +32,7 @@ test.each([
   ["PATCH", "/api/tokens", "GET, HEAD, POST"],
   ["GET", "/api/tokens/abc", "DELETE"],
   ["PATCH", "/api/tokens/", "GET, HEAD, POST"],
+  ["OPTIONS", "/api/tokens", "GET, HEAD, POST"],
 ])("%s %s is a 405 that says what is allowed", async (method, path, allow) => {
   const answer = await house.fetch(path, { method });
   expect([answer.status, answer.headers.get("allow")]).toEqual([405, allow]);
@@ -166,6 +167,14 @@ describe("a throw that nobody expected", () => {
     expect(house.logged.filter((line) => JSON.stringify(line).includes(id)).length).toBe(1);
   });
 
+  test("that is our own wrong answer is our failure and not the caller's", async () => {
+    const app = new Elysia({ normalize: false })
+      .use(createApp(house.parts))
+      .get("/api/wrong", () => JSON.parse('{"hidden":"hunter2"}'), { response: t.Object({ n: t.Number() }) });
+    const answer = await app.handle(new Request("http://localhost/api/wrong"));
+    expect([answer.status, (await answer.json()).errors[0].code]).toEqual([500, 7000]);
+  });
+
   test("that is an expected failure keeps its status, sentence and headers", async () => {
     const answer = await crash("/api/known", new AppError("access.slow_down", { headers: { "retry-after": "7" } }));
     expect([answer.status, answer.headers.get("retry-after")]).toEqual([429, "7"]);
@@ -222,6 +231,22 @@ test.each([
 
 test.each(["/healthz", "/nope", "/metrics"])("%s is never taken for another type than it says", async (path) => {
   expect((await house.fetch(path)).headers.get("x-content-type-options")).toBe("nosniff");
+});
+
+test("a route's own header stays", async () => {
+  const headers = { "content-security-policy": "default-src 'self'" };
+  const app = new Elysia().use(createApp(house.parts)).get("/agents/own", () => new Response("", { headers }));
+  const answer = await app.handle(new Request("http://localhost/agents/own"));
+  expect(answer.headers.get("content-security-policy")).toBe("default-src 'self'");
+  expect(answer.headers.get("x-content-type-options")).toBe("nosniff");
+});
+
+test("at the level debug every request is logged, without the credential in its address", async () => {
+  await using other = await startHouse({ settings: { log: "debug" } });
+  await other.fetch("/agents/x/y?token=hunter2&a=1");
+  const [line] = other.logged.filter(({ event }) => event === "request");
+  expect(line).toMatchObject({ method: "GET", status: 404, url: expect.stringContaining("&a=1") });
+  expect(JSON.stringify(other.logged)).not.toContain("hunter2");
 });
 
 test("metrics count by group and status", async () => {
