@@ -1,5 +1,5 @@
 // What one running Gatehouse is made of: opened in this order, closed in reverse.
-import { readdirSync, statSync } from "node:fs";
+import { existsSync, readdirSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { type Agents, createAgents } from "./agents/agents.ts";
 import { thisMachine, toLimits } from "./agents/bounds.ts";
@@ -70,21 +70,32 @@ export function openParts({ settings, log, threads, embedFolder, now }: Machine)
   const metrics = createMetrics();
   const origins = createOriginRule(settings);
 
+  const isNew = !existsSync(join(folder, "gatehouse.db"));
   const db = openDatabase(join(folder, "gatehouse.db"), ACCESS_MIGRATIONS);
   closers.push(() => db.close());
   const tokens = createTokenStore(db, now);
   if (!tokens.hasAccount("home")) tokens.createAccount("home", "Home");
-  if (settings.admin_token !== undefined) tokens.setAdmin(settings.admin_token);
-  const flush = setInterval(tokens.flushUsed, USED_FLUSH_MS);
+  const flushUsed = (): void => {
+    try {
+      tokens.flushUsed();
+    } catch (error) {
+      log.warn("tokens.used", { message: "when tokens were last used could not be stored", error });
+    }
+  };
+  const flush = setInterval(flushUsed, USED_FLUSH_MS);
   closers.push(() => {
     clearInterval(flush);
-    tokens.flushUsed();
+    flushUsed();
   });
 
   const cookieName = () => `gatehouse_${listening.port}`;
   const localKey = Buffer.from(loadKey(join(folder, "local.key"))).toString("hex");
   const access = createAccess({ tokens, brake: createBrake(now), origins, localKey, cookieName });
-  const secrets = createSecrets(loadKey(settings.key_file ?? join(folder, "secret.key")));
+  const keyFile = settings.key_file ?? join(folder, "secret.key");
+  if (!isNew && !existsSync(keyFile)) {
+    log.warn("key.missing", { message: `${keyFile} was not there and is made anew: what the old key sealed is lost` });
+  }
+  const secrets = createSecrets(loadKey(keyFile));
 
   const gateway = openGateway({
     folder,
