@@ -1,4 +1,5 @@
 // The process: command line and environment become settings, settings become one command's run.
+import "./platform/production.ts";
 import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
