@@ -30,6 +30,8 @@ type GatewayParts = {
   logThreadUrl: string;
 };
 
+const LOCAL_KEY_CHARS = 64;
+
 export type GatewayPart = ReturnType<typeof openGateway>;
 
 export function openGateway({
@@ -67,6 +69,8 @@ export function openGateway({
     upstream,
     record: started.record,
     metrics,
+    // The key of this machine's own commands, and an admin token that somebody chose.
+    bareTokenChars: [LOCAL_KEY_CHARS, ...(settings.admin_token === undefined ? [] : [settings.admin_token.length])],
   });
 
   return {

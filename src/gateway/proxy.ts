@@ -5,7 +5,7 @@ import type { Counter, Metrics } from "../platform/metrics.ts";
 import type { OriginRule } from "../platform/origin.ts";
 import { may, type Principal } from "../platform/permissions.ts";
 import { requestIdOf } from "../platform/request.ts";
-import type { AddressRule } from "./addresses.ts";
+import type { AddressProblem, AddressRule } from "./addresses.ts";
 import { createCapture, HEAD_BYTES_MAX, PACKED_HEAD_BYTES_MAX, TAIL_BYTES_MAX } from "./capture.ts";
 import { offeredToken, stripTokens } from "./credential.ts";
 import { toDownstream, toUpstream } from "./headers.ts";
@@ -14,7 +14,7 @@ import type { Captured, LogRecord, Outcome } from "./logs/protocol.ts";
 import { type Head, mark, type Passage, toPassage, toRecord } from "./passage.ts";
 import { type Provider, upstreamUrl } from "./providers.ts";
 import { parseLine } from "./request-line.ts";
-import { bodyOf, type Sent } from "./sent.ts";
+import { bodyOf, keptOf, type Sent } from "./sent.ts";
 import type { LiveGateway } from "./settings.ts";
 import { watchStream, withoutUsageChunk } from "./stream.ts";
 import { type Exchange, type Upstream, UpstreamFailure } from "./upstream.ts";
@@ -32,12 +32,14 @@ type ProxyParts = {
   upstream: Upstream;
   record: (record: LogRecord, captured: Captured) => void;
   metrics: Metrics;
+  /** Lengths of the tokens that lack our prefix. */
+  bareTokenChars: readonly number[];
 };
 
 export type Forward = (request: Request) => Promise<Response>;
 
 export function createProxy(parts: ProxyParts): Forward {
-  const { access, origins, gateways, providers, addresses, upstream, record, metrics } = parts;
+  const { access, origins, gateways, providers, addresses, upstream, record, metrics, bareTokenChars } = parts;
   const refused = metrics.counter("gatehouse_gateway_refused_total", "Gateway requests refused before any provider");
   const counted = countRequests(metrics);
 
@@ -59,8 +61,7 @@ export function createProxy(parts: ProxyParts): Forward {
   }
 
   /** Only addresses an operator chose are looked up: the built-in ones are public by what they are. */
-  async function requireReach(provider: Provider): Promise<void> {
-    const problem = await addresses.check(provider.base);
+  function requireReach(provider: Provider, problem: AddressProblem | undefined): void {
     const allowed = problem === undefined || (problem === "private" && (provider.privateAllowed || provider.local));
     if (!allowed) throw refuse("gateway.address");
   }
@@ -73,46 +74,43 @@ export function createProxy(parts: ProxyParts): Forward {
     const principal = admit(request, gateway);
     const provider = providers.find(gateway.scope.accountId, line.provider);
     if (!provider) throw refuse("gateway.provider");
-    if (provider.local || provider.privateAllowed !== undefined) await requireReach(provider);
+    if (provider.local || provider.privateAllowed !== undefined) {
+      const problem = addresses.check(provider.base);
+      requireReach(provider, problem instanceof Promise ? await problem : problem);
+    }
     const url = upstreamUrl(provider, line.path, line.query);
     if (url === undefined) throw refuse("gateway.path");
 
-    const given = request.headers.toJSON();
-    const id = requestIdOf(request);
-    const { method } = request;
-    const passage = toPassage({ id, startMs, gateway, provider, principal, method, path: line.path, given });
-    const headers = toUpstream(given);
+    const { method, headers: given } = request;
+    const { headers, asks } = toUpstream(given);
     stripTokens(headers, isOurs);
-    for (const name in provider.headers) headers[name] ??= provider.headers[name] ?? "";
-    return exchange(request, url, headers, passage);
-  }
-
-  /** A token that was set by hand has no prefix; it must not reach a provider either. */
-  const isOurs = (value: string): boolean => access.byToken(value) !== undefined;
-
-  async function exchange(request: Request, url: string, headers: Record<string, string>, passage: Passage) {
-    const sent = await bodyOf(request, passage);
-    const asked =
-      sent.bytes && passage.gateway.includeUsage ? asksForUsage(passage.path, headers, sent.bytes) : undefined;
-    if (sent.bytes) delete headers["content-length"]; // made anew from the bytes
-    const sentAtMs = performance.now();
-    const call = {
-      url,
-      method: passage.method,
-      headers,
-      body: asked ?? sent.bytes ?? sent.stream ?? null,
-      signal: request.signal,
-      firstByteMsMax: passage.firstByteMsMax,
-    };
-    const it = await upstream.send(call).catch((error: unknown) => {
+    for (const name in provider.headers) if (!headers.has(name)) headers.set(name, provider.headers[name] ?? "");
+    const id = requestIdOf(request);
+    const passage = toPassage({ id, startMs, gateway, provider, principal, method, path: line.path, given }, asks);
+    const sent = await bodyOf(request);
+    const asked = sent.bytes && gateway.includeUsage ? asksForUsage(line.path, headers, sent.bytes) : undefined;
+    if (sent.bytes) headers.delete("content-length"); // made anew from the bytes
+    const overheadMs = performance.now() - startMs;
+    const body = asked ?? sent.bytes ?? sent.stream ?? null;
+    const { firstByteMsMax } = passage;
+    let it: Exchange | undefined;
+    try {
+      it = await upstream.send({ url, method, headers, body, signal: request.signal, firstByteMsMax });
+      return await answer(it, passage, sent, overheadMs, asked !== undefined);
+    } catch (error) {
+      it?.close();
       throw failed(passage, error, sent);
-    });
-    return answer(it, passage, sent, sentAtMs - passage.startMs, asked !== undefined);
+    }
   }
+
+  /** Only a value that could be one of them is hashed: every provider key would be otherwise. */
+  const isOurs = (value: string): boolean =>
+    bareTokenChars.includes(value.length) && access.byToken(value) !== undefined;
 
   async function answer(it: Exchange, passage: Passage, sent: Sent, overheadMs: number, strip: boolean) {
     const { response } = it;
     const { headers, status } = response;
+    if (status < 200 || status > 599) throw new Error("the provider's status is no status");
     const head: Head = {
       status,
       firstByteMs: performance.now() - passage.startMs,
@@ -120,10 +118,6 @@ export function createProxy(parts: ProxyParts): Forward {
       responseEncoding: headers.get("content-encoding") ?? undefined,
     };
     const length = headers.get("content-length");
-    if (status < 200 || status > 599) {
-      it.close();
-      throw failed(passage, new Error("the provider's status is no status"), sent);
-    }
     toDownstream(headers);
     mark(headers, passage, overheadMs, isEvents(head.responseType));
     if (passage.method === "HEAD" || status === 204 || status === 304 || length === "0") {
@@ -132,10 +126,7 @@ export function createProxy(parts: ProxyParts): Forward {
     }
     if (length !== null && Number(length) <= ANSWER_BYTES_MAX && isJson(head.responseType)) {
       it.waiting();
-      const bytes = await response.bytes().catch((error: unknown) => {
-        it.close();
-        throw failed(passage, new UpstreamFailure(it.cut() ?? "upstream_failed", error), sent);
-      });
+      const bytes = await wholeOf(it);
       logged(it, passage, sent, head, "answered", endsOf(bytes), bytes.byteLength);
       return new Response(bytes, { status, headers });
     }
@@ -153,7 +144,7 @@ export function createProxy(parts: ProxyParts): Forward {
       const tail = capture.tail();
       logged(it, passage, sent, head, outcome, { head: capture.head(), ...(tail && { tail }) }, capture.total);
     };
-    it.whenCut(() => end(it.cut() ?? "stream_cut"));
+    it.whenCut = () => end(it.cutBy ?? "stream_cut");
     const { body } = it.response;
     if (!body) {
       end("answered");
@@ -161,12 +152,12 @@ export function createProxy(parts: ProxyParts): Forward {
     }
     const source = strip && isEvents(head.responseType) && !packed ? withoutUsageChunk(body, capture.add) : body;
     return watchStream(source, {
-      waiting: it.waiting,
+      waiting: () => it.waiting(),
       chunk(bytes) {
         it.heard();
         capture.add(bytes);
       },
-      end: (how) => end(how === "done" ? "answered" : how === "cancelled" ? "client_left" : (it.cut() ?? "stream_cut")),
+      end: (how) => end(how === "done" ? "answered" : how === "cancelled" ? "client_left" : (it.cutBy ?? "stream_cut")),
     });
   }
 
@@ -181,8 +172,9 @@ export function createProxy(parts: ProxyParts): Forward {
   ): void {
     it.close();
     counted(passage, head.status);
-    if (passage.collect)
-      record(toRecord(passage, sent, { ...head, outcome, responseBytes }), { request: sent.kept(), ...captured });
+    if (!passage.collect) return;
+    captured.request = keptOf(sent);
+    record(toRecord(passage, sent, head, outcome, responseBytes), captured);
   }
 
   /** What the caller is told of it, after it was counted and logged. */
@@ -194,12 +186,20 @@ export function createProxy(parts: ProxyParts): Forward {
     const said = new AppError(code, { headers: headers.toJSON(), cause: error });
     const status = outcome === "client_left" ? CLIENT_LEFT : said.status;
     counted(passage, status);
-    const none = { firstByteMs: undefined, responseBytes: 0, responseType: undefined, responseEncoding: undefined };
-    if (passage.collect) record(toRecord(passage, sent, { ...none, status, outcome }), { request: sent.kept() });
+    const none: Head = { status, firstByteMs: undefined, responseType: undefined, responseEncoding: undefined };
+    if (passage.collect) record(toRecord(passage, sent, none, outcome, 0), { request: keptOf(sent) });
     return said;
   }
 
   return proxy;
+}
+
+async function wholeOf(it: Exchange): Promise<Uint8Array<ArrayBuffer>> {
+  try {
+    return await it.response.bytes();
+  } catch (cause) {
+    throw new UpstreamFailure(it.cutBy ?? "upstream_failed", cause);
+  }
 }
 
 function isEvents(type: string | undefined): boolean {
