@@ -3,10 +3,13 @@ import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { account } from "./commands/account.ts";
+import { agents } from "./commands/agents.ts";
 import { lazyConnection } from "./commands/api.ts";
 import { type Command, type CommandContext, CommandError } from "./commands/command.ts";
 import { config as configCommand } from "./commands/config.ts";
 import { doctor } from "./commands/doctor.ts";
+import { init } from "./commands/init.ts";
+import { secret } from "./commands/secret.ts";
 import { serve } from "./commands/serve.ts";
 import { service } from "./commands/service.ts";
 import { tags } from "./commands/tags.ts";
@@ -26,7 +29,18 @@ const THREADS: Threads = {
 /** Likewise; the executable carries its pages inside and needs no folder. */
 const EMBED_FOLDER = fileURLToPath(new URL("../dist/embed", import.meta.url));
 
-const COMMANDS: Record<string, Command> = { token, account, tags, config: configCommand, doctor, service, version };
+const COMMANDS: Record<string, Command> = {
+  init,
+  agents,
+  secret,
+  token,
+  account,
+  tags,
+  config: configCommand,
+  doctor,
+  service,
+  version,
+};
 
 const SERVE_USAGE = "serve [flags]";
 

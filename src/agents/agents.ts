@@ -1,4 +1,5 @@
 // Agents as the rest of the house sees them: ask one, deliver to one, connect to one, look at them all.
+import { join } from "node:path";
 import { AppError, toAppError } from "../platform/errors.ts";
 import type { Log } from "../platform/log.ts";
 import { type AgentClassEntry, openCatalog } from "./catalog.ts";
@@ -8,7 +9,8 @@ import type { Host } from "./host.ts";
 import type { Ledger } from "./ledger.ts";
 import type { CallBy, CallOutcome, DeliveryFacts, FromAgent, SocketInfo } from "./protocol.ts";
 import { agentsFolder, createRoster, type RosterLimits, type Seat } from "./roster.ts";
-import { isAgentName } from "./runtime/names.ts";
+import { databasePath, isAgentName } from "./runtime/names.ts";
+import { readVanishing } from "./vanishing-file.ts";
 
 export type Agents = ReturnType<typeof createAgents>;
 export type AgentsParts = {
@@ -72,7 +74,7 @@ export function createAgents(parts: AgentsParts) {
     filesMax: limits.filesMax,
     log,
     onChange: (changed) => {
-      log.info("agents.classes", { changed });
+      log.debug("agents.classes", { changed });
       // The first look comes before there is anyone to renew.
       if (open) roster.renew(changed);
     },
@@ -180,6 +182,13 @@ export function createAgents(parts: AgentsParts) {
     /** The user's files were looked at once. Calls wait for it by themselves. */
     ready,
     liveMax: limits.liveMax,
+    pathOf: (className: string, name: string) => databasePath(agentsFolder(dataFolder), className, name),
+    /** A consistent copy of an agent's database. */
+    async copy(className: string, name: string): Promise<ReadableStream<Uint8Array>> {
+      const path = join(dataFolder, `export-${crypto.randomUUID()}.db`);
+      await run(className, name, false, (host) => host.call("copy", [path], "house"));
+      return readVanishing(path);
+    },
     catalog,
     ledger,
     roster,
