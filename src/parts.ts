@@ -54,6 +54,8 @@ export type Parts = {
   /** Set by the first start, which leaves a file behind until somebody has signed in. */
   onSignIn: () => void;
   checks: () => Record<string, boolean>;
+  /** Last step of a start: what only a server does, not a verb that opens the folder for a moment. */
+  start(): Promise<void>;
   /** First step of a stop: long-lived connections are told to go elsewhere, or draining would wait for them. */
   drain(): Promise<void>;
   close(): Promise<void>;
@@ -130,6 +132,7 @@ export function openParts({ settings, log, threads, embedFolder, now }: Machine)
     cookieName,
     onSignIn() {},
     checks: () => ({ listening: !listening.stopping }),
+    start: () => agents.start(),
     async drain() {
       agents.hangUp();
     },

@@ -52,6 +52,7 @@ export function createAgents(parts: AgentsParts) {
   if (parts.onDestroyed) destroyed.add(parts.onDestroyed);
   let lastSocket = 0;
   let open = false;
+  let stopped = false;
 
   const roster = createRoster({
     folder: agentsFolder(dataFolder),
@@ -79,14 +80,15 @@ export function createAgents(parts: AgentsParts) {
       if (open) roster.renew(changed);
     },
   });
-  const ready = catalog.ready.then(async () => {
-    open = true;
-    await roster.resume();
-  });
+  async function ready(): Promise<void> {
+    if (open) return;
+    await catalog.ready();
+    open = !stopped;
+  }
 
   /** `create: false` is for looking: asking after an agent must not bring it into being. */
   async function run<T>(className: string, name: string, create: boolean, task: (host: Host) => Promise<T>) {
-    if (!open) await ready;
+    await ready();
     classOf(className);
     if (!isAgentName(name)) throw new AppError("agent.name");
     if (!create && !exists(className, name)) throw new AppError("agent.unknown");
@@ -181,6 +183,11 @@ export function createAgents(parts: AgentsParts) {
   return {
     /** The user's files were looked at once. Calls wait for it by themselves. */
     ready,
+    /** Only the server does this: look at the files now, finish what a crash left, and wake whoever is due. */
+    async start(): Promise<void> {
+      await ready();
+      if (!stopped) await roster.resume();
+    },
     liveMax: limits.liveMax,
     pathOf: (className: string, name: string) => databasePath(agentsFolder(dataFolder), className, name),
     /** A consistent copy of an agent's database. */
@@ -209,7 +216,7 @@ export function createAgents(parts: AgentsParts) {
     /** Clients are told to come back: until they left, a listener that stops would wait for them. */
     hangUp: () => roster.hangUp(),
     async stop(): Promise<void> {
-      await ready;
+      stopped = true;
       open = false;
       await catalog.close();
       await roster.stop();

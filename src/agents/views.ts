@@ -71,7 +71,7 @@ export function createViews(agents: Agents) {
   }
 
   async function overview() {
-    await agents.ready;
+    await agents.ready();
     const counts = ledger.counts();
     const live = roster.seats().filter((seat) => seat.host !== undefined);
     return {
@@ -95,7 +95,7 @@ export function createViews(agents: Agents) {
   }
 
   async function list(className: string, query: Static<typeof ListQuery>) {
-    await agents.ready;
+    await agents.ready();
     const known = catalog.get(className) !== undefined || ledger.counts().has(className);
     if (!known) throw new AppError("agent.class");
     const { prefix = "", cursor = "", limit = 100 } = query;
@@ -121,7 +121,7 @@ export function createViews(agents: Agents) {
     detail,
     /** What the agent has committed so far; it is not woken for it. */
     async sql(className: string, name: string, query: string) {
-      await agents.ready;
+      await agents.ready();
       if (!agents.exists(className, name)) throw new AppError("agent.unknown");
       return Value.Parse(SqlAnswer, await sqlBox.query(agents.pathOf(className, name), query));
     },
