@@ -22,6 +22,16 @@ export const ERRORS = {
   "access.host": [403, "This host name is not one of ours; add it to allowed_hosts", 1005],
   "access.slow_down": [429, "Too many failed attempts; try again later", 1005],
   "server.stopping": [503, "The server is stopping", 7000],
+  // Gateway
+  "gateway.unknown": [400, "Please configure AI Gateway: there is no such gateway", 2001],
+  "gateway.provider": [400, "Invalid provider", 2008],
+  "gateway.path": [400, "This path cannot be forwarded", 2008],
+  "gateway.unauthorized": [401, "Unauthorized", 2009],
+  "gateway.address": [400, "The provider's address may not be contacted", 2008],
+  "gateway.upstream": [502, "Failed to get response from provider", 2005],
+  "gateway.timeout": [504, "The provider did not answer in time", 2005],
+  "gateway.logs_busy": [503, "The logs are busy; try again later", 7000],
+  "gateway.logs_down": [503, "The logs are not available right now", 7000],
   // Agents
   "agent.class": [404, "There is no agent class of this name", 7002],
   "agent.unknown": [404, "There is no such agent", 7002],
