@@ -68,8 +68,8 @@ export function openCatalog({ folder, describe, describeMsMax, filesMax, log, on
           const message = `The class ${described_.className} is already in ${basename(twin.file ?? "")}`;
           failed.push({ file, problem: { file, message }, classes: [] });
         } else {
-          const { fingerprint, reachesPort } = description;
-          const source = { file, exportName, reachesPort };
+          const { fingerprint, uses } = description;
+          const source = { file, exportName, uses };
           found.set(described_.className, { ...described_, source, file, fingerprint });
         }
       }
