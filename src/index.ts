@@ -4,12 +4,15 @@ import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { account } from "./commands/account.ts";
+import { agents } from "./commands/agents.ts";
 import { lazyConnection } from "./commands/api.ts";
 import { type Command, type CommandContext, CommandError, whyOf } from "./commands/command.ts";
 import { config as configCommand } from "./commands/config.ts";
 import { doctor } from "./commands/doctor.ts";
 import { gateway } from "./commands/gateway.ts";
+import { init } from "./commands/init.ts";
 import { logs } from "./commands/logs.ts";
+import { secret } from "./commands/secret.ts";
 import { serve } from "./commands/serve.ts";
 import { service } from "./commands/service.ts";
 import { tags } from "./commands/tags.ts";
@@ -31,6 +34,9 @@ const THREADS: Threads = {
 const EMBED_FOLDER = fileURLToPath(new URL("../dist/embed", import.meta.url));
 
 const COMMANDS: Record<string, Command> = {
+  init,
+  agents,
+  secret,
   token,
   account,
   gateway,

@@ -56,6 +56,8 @@ export type Parts = {
   /** Set by the first start, which leaves a file behind until somebody has signed in. */
   onSignIn: () => void;
   checks: () => Record<string, boolean>;
+  /** Last step of a start: what only a server does, not a verb that opens the folder for a moment. */
+  start(): Promise<void>;
   /** First step of a stop: long-lived connections are told to go elsewhere, or draining would wait for them. */
   drain(): Promise<void>;
   close(): Promise<void>;
@@ -112,7 +114,7 @@ export function openParts({ settings, log, threads, embedFolder, now }: Machine)
   closers.push(gateway.close);
   const ledger = openLedger(join(folder, "agents.db"), threads.ledger, log);
   closers.push(() => ledger.close());
-  const classSecrets = createClassSecrets(ledger, secrets, process.env, now);
+  const classSecrets = createClassSecrets({ ledger, secrets, env: process.env, log, now });
   const agents = createAgents({
     agentsFolder: settings.agents,
     dataFolder: folder,
@@ -156,6 +158,7 @@ export function openParts({ settings, log, threads, embedFolder, now }: Machine)
     gateway,
     cookieName,
     onSignIn() {},
+    start: () => agents.start(),
     checks: () => ({ listening: !listening.stopping, gateway_logs: gateway.logs.isOpen() }),
     async drain() {
       agents.hangUp();

@@ -28,7 +28,7 @@ export async function startAgentHouse({
     folder,
     settings: { ...settings, agent: { ...defaults.settings.agent, ...agent } },
   });
-  await house.parts.agents.ready;
+  await house.parts.agents.ready();
   return { ...house, write: (changed) => writeFiles(join(folder, "agents"), changed) };
 }
 
