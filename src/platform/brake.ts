@@ -1,7 +1,7 @@
 // Slows down whoever keeps guessing: each failed attempt of an address waits behind the one before it.
 import { addressBucket } from "./address.ts";
 
-const FREE_FAILURES = 5; // a person mistypes; a program does not stop at five
+const FREE_FAILURES = 20; // a person mistypes, a forgotten client retries; a guesser needs far more
 const STEP_MS = 250;
 const WAIT_MS_MAX = 10_000; // a caller told to wait longer is refused at once instead of holding a socket
 const FORGET_MS = 15 * 60_000;

@@ -11,6 +11,9 @@ FormatRegistry.Set(
   (text) => URL.canParse(text) && /^https?:$/.test(new URL(text).protocol) && new URL(text).origin === text,
 );
 
+/** It travels in a header, so no space and nothing outside ASCII. */
+export const ADMIN_TOKEN = /^[\x21-\x7e]{32,256}$/;
+
 const secret = { secret: true } as const;
 
 export const Settings = t.Object(
@@ -26,12 +29,7 @@ export const Settings = t.Object(
     agents: t.String({ default: "./agents", minLength: 1, description: "folder of your agent files" }),
     log: oneOf(LOG_LEVELS, { default: "info", description: "least severe level that is logged" }),
     admin_token: t.Optional(
-      t.String({
-        ...secret,
-        minLength: 32,
-        maxLength: 256,
-        description: "the admin token, instead of a generated one",
-      }),
+      t.String({ ...secret, pattern: ADMIN_TOKEN.source, description: "the admin token, instead of a generated one" }),
     ),
     admin_token_file: t.Optional(t.String({ minLength: 1, description: "file that holds the admin token" })),
     key_file: t.Optional(

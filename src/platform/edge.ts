@@ -14,6 +14,8 @@ type EdgeParts = {
   metrics: Metrics;
   origins: OriginRule;
   trustedProxies: readonly string[];
+  /** Log every request: for finding a mistake, not for every day of a memory card's life. */
+  trace: boolean;
   /** Asked only when a path did not match, to tell a wrong method from a wrong path. */
   routes: () => readonly Route[];
 };
@@ -40,13 +42,13 @@ const LATENCY_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5
 const CORS_METHODS = "GET, HEAD, POST, PUT, PATCH, DELETE";
 const CORS_AGE_SECONDS = "600";
 
-export function edge({ log, metrics, origins, trustedProxies, routes }: EdgeParts) {
+export function edge({ log, metrics, origins, trustedProxies, trace, routes }: EdgeParts) {
   const groups = counted(metrics);
   let methods: Memoirist<Set<string>> | undefined; // built at the first miss; most servers never see one
 
   function allowedMethods(path: string): string[] {
     methods ??= toMethodTable(routes());
-    return [...(methods.find("GET", path)?.store ?? [])];
+    return [...(methods.find("GET", withoutSlash(path))?.store ?? [])];
   }
 
   /** By prefix and not by route: a path that matches nothing still has a group. The last one takes all. */
@@ -70,7 +72,10 @@ export function edge({ log, metrics, origins, trustedProxies, routes }: EdgePart
       headers.set("access-control-expose-headers", "*");
       headers.set("vary", "origin");
     }
-    group.count(status, performance.now() - (startOf(request) ?? performance.now()));
+    const ms = performance.now() - (startOf(request) ?? performance.now());
+    group.count(status, ms);
+    if (trace)
+      log.debug("request", { request_id: requestIdOf(request), method: request.method, url: request.url, status, ms });
   }
 
   function preflight(request: Request): Response {
@@ -172,14 +177,19 @@ function counted(metrics: Metrics): CountedGroup[] {
 function toMethodTable(routes: readonly Route[]): Memoirist<Set<string>> {
   const byPath = new Map<string, Set<string>>();
   for (const { method, path } of routes) {
-    const known = byPath.get(path) ?? new Set();
+    const known = byPath.get(withoutSlash(path)) ?? new Set();
     known.add(method);
     if (method === "GET") known.add("HEAD");
-    byPath.set(path, known);
+    byPath.set(withoutSlash(path), known);
   }
   const table = new Memoirist<Set<string>>();
   for (const [path, known] of byPath) table.add("GET", path, known);
   return table;
+}
+
+/** The router takes `/x` and `/x/` for the same; a table of our own has to say so. */
+function withoutSlash(path: string): string {
+  return path.length > 1 && path.endsWith("/") ? path.slice(0, -1) : path;
 }
 
 /** Which field, and what was expected of it; never the value that was sent. */

@@ -1,7 +1,8 @@
 // Who owns the data folder: an exclusive SQLite lock, which the kernel frees even after SIGKILL.
 import { Database } from "bun:sqlite";
-import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { createPrivate } from "./sqlite.ts";
 
 /** `address` is there once the owner listens; a command that works on the folder has none. */
 export type Owner = { pid: number; command: string; startedAt: string; address?: string };
@@ -13,8 +14,9 @@ export type FolderLock = {
 };
 
 export function lockFolder(folder: string, owner: Owner): FolderLock | undefined {
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
-  const db = new Database(join(folder, "lock.db"), { create: true });
+  const path = join(folder, "lock.db");
+  createPrivate(path);
+  const db = new Database(path);
   db.run("pragma busy_timeout = 0"); // nothing else before the lock: `journal_mode` would be the one to meet it
   try {
     db.run("begin exclusive");
@@ -28,6 +30,7 @@ export function lockFolder(folder: string, owner: Owner): FolderLock | undefined
   return {
     announce: (address) => writeOwner(folder, { ...owner, address }),
     release() {
+      rmSync(join(folder, "owner.json"), { force: true });
       db.run("rollback");
       db.close();
     },

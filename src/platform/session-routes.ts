@@ -1,12 +1,14 @@
 // The console's sign-in over HTTP: a token or a sign-in code becomes a cookie.
-import { Type as t } from "@sinclair/typebox";
+import { type Static, Type as t } from "@sinclair/typebox";
+import { Value } from "@sinclair/typebox/value";
 import { Elysia } from "elysia";
 import type { Access } from "./access.ts";
 import { readJson } from "./api-body.ts";
 import { Ok, ok } from "./envelope.ts";
 import { AppError } from "./errors.ts";
+import type { OriginRule } from "./origin.ts";
 import { PERMISSIONS, type Principal } from "./permissions.ts";
-import { oneOf, Time, toTime } from "./schema.ts";
+import { jsonBody, oneOf, strict, Time, toTime } from "./schema.ts";
 import type { TokenStore } from "./tokens.ts";
 
 const Session = t.Object({
@@ -16,8 +18,15 @@ const Session = t.Object({
   expires_at: Time,
 });
 
+const SignIn = t.Union([
+  t.Object({ token: t.String({ minLength: 1, maxLength: 512 }) }, strict),
+  t.Object({ code: t.String({ minLength: 1, maxLength: 512 }) }, strict),
+]);
+type SignIn = Static<typeof SignIn>;
+
 type SessionParts = {
   access: Access;
+  origins: OriginRule;
   tokens: TokenStore;
   sessionMs: number;
   cookieName: () => string;
@@ -26,13 +35,19 @@ type SessionParts = {
   onSignIn: () => void;
 };
 
-export function sessionRoutes({ access, tokens, sessionMs, cookieName, secure, onSignIn }: SessionParts) {
+export function sessionRoutes({ access, origins, tokens, sessionMs, cookieName, secure, onSignIn }: SessionParts) {
   const setCookie = (value: string, maxAgeSeconds: number): HeadersInit => ({
     "set-cookie": `${cookieName()}=${value}; Path=/; HttpOnly; SameSite=Strict; Max-Age=${maxAgeSeconds}${secure ? "; Secure" : ""}`,
   });
+
   async function signIn(request: Request): Promise<Response> {
-    const body = await readJson(request);
-    const principal = principalOf(body);
+    const origin = request.headers.get("origin");
+    if (origin !== null && !origins.isSameOrigin(request, origin)) throw new AppError("access.origin");
+    const credential = await readJson(request);
+    if (!Value.Check(SignIn, credential)) {
+      throw new AppError("input.invalid", { say: "body: expected an object with either token or code" });
+    }
+    const principal = principalOf(credential);
     if (!principal) throw access.refused(request);
     const before = access.cookieOf(request);
     if (before !== undefined) tokens.endSession(before); // a sign-in always gets an id of its own
@@ -43,11 +58,9 @@ export function sessionRoutes({ access, tokens, sessionMs, cookieName, secure, o
     });
   }
 
-  function principalOf(body: unknown): Principal | undefined {
-    if (typeof body !== "object" || body === null) return undefined;
-    if ("token" in body && typeof body.token === "string") return storedOnly(access.byToken(body.token));
-    if (!("code" in body) || typeof body.code !== "string") return undefined;
-    const tokenId = tokens.redeem(body.code);
+  function principalOf(credential: SignIn): Principal | undefined {
+    if ("token" in credential) return storedOnly(access.byToken(credential.token));
+    const tokenId = tokens.redeem(credential.code);
     return tokenId === undefined ? undefined : tokens.principalOf(tokenId);
   }
 
@@ -70,14 +83,7 @@ export function sessionRoutes({ access, tokens, sessionMs, cookieName, secure, o
       detail: {
         summary: "Sign in to the console",
         description: "With a token, or with the code of a sign-in link, which works once. Answers with a cookie.",
-        requestBody: {
-          required: true,
-          content: {
-            "application/json": {
-              schema: { type: "object", properties: { token: { type: "string" }, code: { type: "string" } } },
-            },
-          },
-        },
+        requestBody: jsonBody(SignIn),
       },
     })
     .delete(

@@ -45,7 +45,7 @@ function migrate(db: Database, path: string, steps: readonly Migration[]): void 
 }
 
 /** SQLite would leave the mode to the umask. Only a new file is touched: closing a descriptor of a live one drops its locks. */
-function createPrivate(path: string): void {
+export function createPrivate(path: string): void {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
   if (!existsSync(path)) closeSync(openSync(path, "a", 0o600));
 }

@@ -165,11 +165,13 @@ export function createTokenStore(db: Database, now: () => number) {
     return { id, name, created_at: now() };
   }
 
-  /** True once in the life of a data folder. */
-  function claimFirstStart(): boolean {
-    if (db.query("select 1 from first_start").get()) return false;
-    db.query("insert into first_start (done_at) values (?)").run(now());
-    return true;
+  /** Runs `welcome` once in the life of a data folder; if that fails it has not happened. */
+  function atFirstStart(welcome: () => void): void {
+    db.transaction(() => {
+      if (db.query("select 1 from first_start").get()) return;
+      db.query("insert into first_start (done_at) values (?)").run(now());
+      welcome();
+    }).immediate();
   }
 
   function flushUsed(): void {
@@ -196,7 +198,7 @@ export function createTokenStore(db: Database, now: () => number) {
     accountList,
     createAccount,
     hasAccount: (id: string) => accounts.has(id),
-    claimFirstStart,
+    atFirstStart,
     flushUsed,
     lastUsed: (row: TokenRow) => used.get(row.id) ?? row.last_used_at,
     onRevoked: (listener: (tokenId: string) => void) => void listeners.add(listener),

@@ -1,0 +1,102 @@
+// How a verb reaches the API: through the server that owns the data folder, or by owning the folder for a moment.
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { createApp } from "../app.ts";
+import { type Machine, openParts } from "../parts.ts";
+import { lockFolder, readOwner } from "../platform/lock.ts";
+import { type Api, CommandError } from "./command.ts";
+
+type Fetch = (path: string, init?: RequestInit) => Promise<Response>;
+export type Connection = { api: Api; close(): Promise<void> };
+
+const LOCK_WAIT_MS = 5_000; // another verb holds the folder for a moment only, and a server announces itself at once
+const LOCK_RETRY_MS = 50;
+
+/** Opened at the first use, so that a verb which needs no API takes no lock. */
+export function lazyConnection(machine: Machine, command: string): Connection {
+  let opened: Promise<{ fetch: Fetch; close(): Promise<void> }> | undefined;
+  const fetch: Fetch = async (path, init) => {
+    opened ??= connect(machine, command);
+    return (await opened).fetch(path, init);
+  };
+  const close = async (): Promise<void> => (await opened)?.close();
+  return { api: { fetch, call: (method, path, body) => call(fetch, method, path, body) }, close };
+}
+
+async function connect(machine: Machine, command: string): Promise<{ fetch: Fetch; close(): Promise<void> }> {
+  const folder = machine.settings.data;
+  const startedAt = new Date(machine.now()).toISOString();
+  for (const giveUpMs = machine.now() + LOCK_WAIT_MS; machine.now() < giveUpMs; await Bun.sleep(LOCK_RETRY_MS)) {
+    const lock = lockFolder(folder, { pid: process.pid, command, startedAt });
+    if (lock) {
+      const parts = openParts(machine);
+      const app = createApp(parts);
+      const fetch = withKey(folder, (path, init) => app.handle(new Request(`http://localhost${path}`, init)));
+      const close = async (): Promise<void> => {
+        await parts.close();
+        lock.release();
+      };
+      return { fetch, close };
+    }
+    const remote = await reach(readOwner(folder)?.address);
+    if (remote) return { fetch: withKey(folder, remote), async close() {} };
+  }
+  const owner = readOwner(folder);
+  throw new CommandError(
+    `the data folder ${folder} is busy: ${owner ? `${owner.command}, pid ${owner.pid}` : "owner unknown"}`,
+  );
+}
+
+/** The address may be that of a server which was killed: it counts when it answers. */
+async function reach(address: string | undefined): Promise<Fetch | undefined> {
+  if (address === undefined) return undefined;
+  const tls = { rejectUnauthorized: false }; // our server's certificate is for its public name, not for the loopback address
+  const remote: Fetch = (path, init) => globalThis.fetch(`${address}${path}`, { ...init, tls });
+  const alive = await remote("/healthz").then(
+    ({ ok }) => ok,
+    () => false,
+  );
+  return alive ? remote : undefined;
+}
+
+function withKey(folder: string, send: Fetch): Fetch {
+  return async (path, init = {}) => {
+    const headers = new Headers(init.headers);
+    headers.set("authorization", `Bearer ${readFileSync(join(folder, "local.key")).toString("hex")}`);
+    try {
+      return await send(path, { ...init, headers });
+    } catch (error) {
+      throw new CommandError(
+        `the running server does not answer: ${error instanceof Error ? error.message : "unknown"}`,
+      );
+    }
+  };
+}
+
+async function call(fetch: Fetch, method: string, path: string, body: unknown): Promise<unknown> {
+  const init =
+    body === undefined
+      ? { method }
+      : { method, body: JSON.stringify(body), headers: { "content-type": "application/json" } };
+  const response = await fetch(path, init);
+  if (response.status === 204) return null;
+  const answer: unknown = await response.json().catch(() => undefined);
+  if (
+    typeof answer === "object" &&
+    answer !== null &&
+    "success" in answer &&
+    answer.success === true &&
+    "result" in answer
+  ) {
+    return answer.result;
+  }
+  throw new CommandError(sentenceOf(answer) ?? `the server answered ${response.status}`);
+}
+
+function sentenceOf(answer: unknown): string | undefined {
+  if (typeof answer !== "object" || answer === null || !("errors" in answer) || !Array.isArray(answer.errors))
+    return undefined;
+  const [first]: unknown[] = answer.errors;
+  if (typeof first !== "object" || first === null || !("message" in first)) return undefined;
+  return String(first.message);
+}

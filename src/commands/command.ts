@@ -1,0 +1,40 @@
+// What a verb of the executable is, and what it is given.
+import type { Config } from "../platform/config.ts";
+
+export type OptionTable = Record<string, { type: "string" | "boolean"; multiple?: boolean; short?: string }>;
+
+export type Command = {
+  summary: string;
+  /** One line per form, without the program's name. */
+  usage: readonly string[];
+  options?: OptionTable;
+  /** Resolves to the exit code. */
+  run(context: CommandContext): Promise<number>;
+};
+
+export type CommandContext = {
+  args: readonly string[];
+  options: Record<string, string | boolean | (string | boolean)[] | undefined>;
+  config: Config;
+  api: Api;
+  out(line: string): void;
+  err(line: string): void;
+  stdin(): ReadableStream<Uint8Array>;
+};
+
+/** The HTTP API with admin authority: of the running server, or in this process when none runs. */
+export type Api = {
+  /** The `result` of a successful call; throws CommandError with the server's sentence otherwise. */
+  call(method: string, path: string, body?: unknown): Promise<unknown>;
+  fetch(path: string, init?: RequestInit): Promise<Response>;
+};
+
+/** What the person at the terminal reads, without a stack. 1: it failed. 2: it was called wrongly. */
+export class CommandError extends Error {
+  readonly exitCode: 1 | 2;
+
+  constructor(message: string, exitCode: 1 | 2 = 1) {
+    super(message);
+    this.exitCode = exitCode;
+  }
+}

@@ -1,0 +1,143 @@
+// The process: command line and environment become settings, settings become one command's run.
+import { existsSync, readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { parseArgs } from "node:util";
+import { account } from "./commands/account.ts";
+import { lazyConnection } from "./commands/api.ts";
+import { type Command, type CommandContext, CommandError } from "./commands/command.ts";
+import { config as configCommand } from "./commands/config.ts";
+import { doctor } from "./commands/doctor.ts";
+import { serve } from "./commands/serve.ts";
+import { service } from "./commands/service.ts";
+import { token } from "./commands/token.ts";
+import { version } from "./commands/version.ts";
+import type { Machine, Threads } from "./parts.ts";
+import { ADMIN_TOKEN, type Config, LEAVES, parseConfig } from "./platform/config.ts";
+import { createLog } from "./platform/log.ts";
+
+/** Spelled here and nowhere else: inside a compiled executable only this module knows where the others are. */
+const THREADS: Threads = {};
+
+/** Likewise; the executable carries its pages inside and needs no folder. */
+const EMBED_FOLDER = fileURLToPath(new URL("../dist/embed", import.meta.url));
+
+const COMMANDS: Record<string, Command> = { token, account, config: configCommand, doctor, service, version };
+
+const SERVE_USAGE = "serve [flags]";
+
+try {
+  process.exit(await run(process.argv.slice(2)));
+} catch (error) {
+  if (!(error instanceof CommandError)) throw error;
+  for (const line of error.message.split("\n")) process.stderr.write(`gatehouse: ${line}\n`);
+  process.exit(error.exitCode);
+}
+
+async function run(argv: string[]): Promise<number> {
+  const [first = "serve"] = argv;
+  const verb = first.startsWith("-") ? "serve" : first;
+  const command = COMMANDS[verb];
+  if (verb === "help" || argv.includes("--help") || argv.includes("-h"))
+    return help(COMMANDS[argv[1] ?? ""] ?? command);
+  if (argv[0] === "--version") return run(["version"]);
+  if (verb !== "serve" && !command) throw new CommandError(`"${verb}" is no command; gatehouse help lists them`, 2);
+
+  const { positionals, settingFlags, options } = parseFlags(first === verb ? argv.slice(1) : argv, command);
+  const config = readConfig(settingFlags);
+  const machine = toMachine(config);
+  for (const warning of config.warnings) machine.log.warn("settings", { message: warning });
+  if (!command) {
+    if (positionals.length > 0) throw new CommandError(`unexpected: ${positionals.join(" ")}`, 2);
+    return serve(machine, { out: print, isTerminal: process.stdout.isTTY === true });
+  }
+  const { api, close } = lazyConnection(machine, verb);
+  const context: CommandContext = {
+    args: positionals,
+    options,
+    config,
+    api,
+    out: print,
+    err: complain,
+    stdin: () => Bun.stdin.stream(),
+  };
+  try {
+    return await command.run(context);
+  } finally {
+    await close();
+  }
+}
+
+function parseFlags(argv: string[], command: Command | undefined) {
+  const own = command?.options ?? {};
+  const settings = Object.fromEntries(
+    LEAVES.map(({ flag, schema }) => [flag, { type: schema.type === "boolean" ? "boolean" : "string" } as const]),
+  );
+  try {
+    const { values, positionals } = parseArgs({
+      args: argv,
+      options: { config: { type: "string" }, ...settings, ...own },
+      allowPositionals: true,
+      allowNegative: true,
+    });
+    const isOwn = ([name]: [string, unknown]) => name in own;
+    const given = Object.entries(values).filter(([, value]) => value !== undefined);
+    return {
+      positionals,
+      options: Object.fromEntries(given.filter(isOwn)),
+      settingFlags: Object.fromEntries(
+        given.filter((entry) => !isOwn(entry)).map(([name, value]) => [name, String(value)]),
+      ),
+    };
+  } catch (error) {
+    throw new CommandError(error instanceof Error ? error.message : "the command line cannot be read", 2);
+  }
+}
+
+function readConfig({ config: fromFlag, ...flags }: Record<string, string>): Config {
+  const named = fromFlag ?? process.env.GATEHOUSE_CONFIG;
+  const path = named ?? "gatehouse.toml";
+  if (named !== undefined && !existsSync(named)) throw new CommandError(`the settings file ${named} does not exist`, 2);
+  const file = existsSync(path) ? { path, text: readFileSync(path, "utf8") } : undefined;
+  const result = parseConfig({ ...(file && { file }), env: process.env, flags });
+  if (!result.ok) throw new CommandError(result.problems.join("\n"), 2);
+  return { ...result, settings: { ...result.settings, ...adminFromFile(result) } };
+}
+
+function adminFromFile({ settings }: Config): { admin_token?: string } {
+  const path = settings.admin_token_file;
+  if (path === undefined || settings.admin_token !== undefined) return {};
+  if (!existsSync(path)) throw new CommandError(`admin_token_file: ${path} does not exist`, 2);
+  const admin_token = readFileSync(path, "utf8").trim();
+  if (!ADMIN_TOKEN.test(admin_token)) {
+    throw new CommandError(`admin_token_file: ${path} holds no token of 32 to 256 characters without spaces`, 2);
+  }
+  return { admin_token };
+}
+
+function toMachine({ settings }: Config): Machine {
+  const write = (line: string): void => void process.stderr.write(line);
+  const log = createLog({ level: settings.log, pretty: process.stderr.isTTY === true, now: Date.now, write });
+  return { settings, log, threads: THREADS, embedFolder: EMBED_FOLDER, now: Date.now };
+}
+
+function help(command: Command | undefined): number {
+  if (command) {
+    for (const usage of command.usage) print(`gatehouse ${usage}`);
+    return 0;
+  }
+  print("gatehouse: AI gateway, webhook agents and resource tags in one process");
+  print("");
+  print(`  ${SERVE_USAGE.padEnd(12)} start the server (also without a verb)`);
+  for (const [name, { summary }] of Object.entries(COMMANDS)) print(`  ${name.padEnd(12)} ${summary}`);
+  print("");
+  print("gatehouse help VERB tells more; gatehouse config --explain lists every setting.");
+  return 0;
+}
+
+function print(line: string): void {
+  process.stdout.write(`${line}\n`);
+}
+
+function complain(line: string): void {
+  process.stderr.write(`${line}\n`);
+}

@@ -1,0 +1,109 @@
+// What one running Gatehouse is made of: opened in this order, closed in reverse.
+import { readdirSync, statSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { type Assets, openAssets } from "./console/assets.ts";
+import { type Access, accessGuard, createAccess, type Guard } from "./platform/access.ts";
+import { createBrake } from "./platform/brake.ts";
+import type { Settings } from "./platform/config.ts";
+import { processMetrics } from "./platform/health.ts";
+import type { Log } from "./platform/log.ts";
+import { createMetrics, type Metrics } from "./platform/metrics.ts";
+import { createOriginRule, type OriginRule } from "./platform/origin.ts";
+import { createSecrets, loadKey, type Secrets } from "./platform/secrets.ts";
+import { openDatabase } from "./platform/sqlite.ts";
+import { ACCESS_MIGRATIONS, createTokenStore, type TokenStore } from "./platform/tokens.ts";
+
+/** Where each thread's code is. Only src/index.ts can spell these: a bundle has one address for all its modules. */
+export type Threads = Record<string, string>;
+
+export type Machine = {
+  settings: Settings;
+  log: Log;
+  threads: Threads;
+  /** Where the built pages are when we run from source. */
+  embedFolder: string;
+  now: () => number;
+};
+
+/** Filled in once the server listens; until then nothing can ask for it. */
+export type Listening = { port: number; stopping: boolean };
+
+export type Parts = {
+  settings: Settings;
+  log: Log;
+  now: () => number;
+  listening: Listening;
+  metrics: Metrics;
+  origins: OriginRule;
+  tokens: TokenStore;
+  access: Access;
+  guard: Guard;
+  secrets: Secrets;
+  assets: Assets;
+  cookieName: () => string;
+  /** Set by the first start, which leaves a file behind until somebody has signed in. */
+  onSignIn: () => void;
+  checks: () => Record<string, boolean>;
+  /** First step of a stop: long-lived connections are told to go elsewhere, or draining would wait for them. */
+  drain(): Promise<void>;
+  close(): Promise<void>;
+};
+
+const USED_FLUSH_MS = 60_000; // the last-used time of a token is for people; a minute is exact enough
+
+export function openParts({ settings, log, embedFolder, now }: Machine): Parts {
+  const folder = resolve(settings.data);
+  const closers: (() => void | Promise<void>)[] = [];
+  const listening: Listening = { port: settings.port, stopping: false };
+  const metrics = createMetrics();
+  const origins = createOriginRule(settings);
+
+  const db = openDatabase(join(folder, "gatehouse.db"), ACCESS_MIGRATIONS);
+  closers.push(() => db.close());
+  const tokens = createTokenStore(db, now);
+  if (!tokens.hasAccount("home")) tokens.createAccount("home", "Home");
+  if (settings.admin_token !== undefined) tokens.setAdmin(settings.admin_token);
+  const flush = setInterval(tokens.flushUsed, USED_FLUSH_MS);
+  closers.push(() => {
+    clearInterval(flush);
+    tokens.flushUsed();
+  });
+
+  const cookieName = () => `gatehouse_${listening.port}`;
+  const localKey = Buffer.from(loadKey(join(folder, "local.key"))).toString("hex");
+  const access = createAccess({ tokens, brake: createBrake(now), origins, localKey, cookieName });
+  const secrets = createSecrets(loadKey(settings.key_file ?? join(folder, "secret.key")));
+
+  processMetrics(metrics, now());
+  metrics.gauge("gatehouse_database_bytes", "Size of each database of the house", () =>
+    readdirSync(folder)
+      .filter((file) => file.endsWith(".db"))
+      .map((file) => [{ file }, sizeOf(join(folder, file))]),
+  );
+
+  return {
+    settings,
+    log,
+    now,
+    listening,
+    metrics,
+    origins,
+    tokens,
+    access,
+    guard: accessGuard(access),
+    secrets,
+    assets: openAssets(embedFolder),
+    cookieName,
+    onSignIn() {},
+    checks: () => ({ listening: !listening.stopping }),
+    async drain() {},
+    async close() {
+      for (const close of closers.reverse()) await close();
+    },
+  };
+}
+
+/** By stat, never by opening: closing a descriptor of a live database drops SQLite's locks. */
+function sizeOf(path: string): number {
+  return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
+}

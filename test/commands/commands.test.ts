@@ -1,0 +1,158 @@
+// The verbs as a person types them: a process of its own, its output and its exit code.
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { readOwner } from "../../src/platform/lock.ts";
+import { tempFolder } from "../support/house.ts";
+
+const INDEX = join(import.meta.dir, "../../src/index.ts");
+const folder = tempFolder();
+const data = join(folder, "data");
+afterAll(() => rmSync(folder, { recursive: true }));
+
+type Options = { env?: Record<string, string>; cwd?: string };
+const start = (args: string[], { env = {}, cwd = folder }: Options = {}) =>
+  Bun.spawn([process.execPath, INDEX, ...args], {
+    cwd,
+    env: { PATH: process.env.PATH ?? "", GATEHOUSE_DATA: data, ...env },
+    stdout: "pipe",
+    stderr: "pipe",
+  });
+
+async function run(args: string[], options: Options = {}) {
+  const child = start(args, options);
+  const [code, out, err] = await Promise.all([
+    child.exited,
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+  ]);
+  return { code, out: out.trim(), err: err.trim() };
+}
+
+async function serve(...args: string[]) {
+  const child = start(["--port", "0", "--host", "127.0.0.1", ...args]);
+  const reader = child.stdout.getReader();
+  let out = "";
+  while (!out.includes("console")) {
+    const { value, done } = await reader.read();
+    if (done) throw new Error(`it ended: ${await new Response(child.stderr).text()}`);
+    out += new TextDecoder().decode(value);
+  }
+  return { child, out, address: readOwner(data)?.address ?? "" };
+}
+
+describe("what is called wrongly ends with 2 and a sentence", () => {
+  test.each([
+    [["nonsense"], '"nonsense" is no command'],
+    [["--prot", "80"], "--prot"],
+    [["--port", "x"], "port (--port)"],
+    [["token"], "create, list or revoke"],
+    [["token", "create"], "needs a name"],
+    [["--config", "missing.toml"], "missing.toml does not exist"],
+    [["serve", "now"], "unexpected: now"],
+  ])("%p", async (args, sentence) => {
+    const { code, err } = await run(args);
+    expect([code, err.includes(sentence) ? sentence : err]).toEqual([2, sentence]);
+  });
+
+  test("an unknown key of the settings file", async () => {
+    const cwd = tempFolder();
+    writeFileSync(join(cwd, "gatehouse.toml"), "prot = 1");
+    const { code, err } = await run([], { cwd });
+    expect([code, err]).toEqual([2, 'gatehouse: gatehouse.toml: "prot" is not a known setting']);
+    rmSync(cwd, { recursive: true });
+  });
+});
+
+test("config prints each setting with its origin and hides secrets", async () => {
+  const { out } = await run(["config", "--port", "1234"], {
+    env: { GATEHOUSE_ADMIN_TOKEN: "x".repeat(32), GATEHOUSE_LOG: "warn" },
+  });
+  expect(out).toContain("port = 1234   # --port");
+  expect(out).toContain('log = "warn"   # GATEHOUSE_LOG');
+  expect(out).toContain("admin_token = ********   # GATEHOUSE_ADMIN_TOKEN");
+  expect(out).not.toContain("xxxx");
+});
+
+test("version names the program, the commit and Bun", async () => {
+  const { out } = await run(["version"]);
+  expect(out).toMatch(/^gatehouse \d+\.\d+\.\d+ \(\w+\), Bun \d+\.\d+\.\d+$/);
+});
+
+test("an unknown variable warns and the verb still runs", async () => {
+  const { code, err } = await run(["version"], { env: { GATEHOUSE_HOTS: "x" } });
+  expect(code).toBe(0);
+  expect(err).toContain("GATEHOUSE_HOTS");
+});
+
+describe("tokens from the command line", () => {
+  test("work with no server, and are the way back in", async () => {
+    const made = await run(["token", "create", "--admin"]);
+    expect([made.code, made.err]).toEqual([0, ""]);
+    const [value = ""] = made.out.split("\n");
+    const { child, address } = await serve();
+    const answer = await fetch(`${address}/api/tokens`, { headers: { authorization: `Bearer ${value}` } });
+    child.kill();
+    expect([answer.status, await child.exited]).toEqual([200, 0]);
+  });
+
+  test("work while the server runs, and a revocation takes effect at once", async () => {
+    const { child, address } = await serve();
+    const made = await run(["token", "create", "laptop", "--permission", "tags:read", "--account", "home"]);
+    const [, value = "", id = ""] = /^(gh_\S+)\nid (\S+);/.exec(made.out) ?? [];
+    const status = async () =>
+      (await fetch(`${address}/api/accounts`, { headers: { authorization: `Bearer ${value}` } })).status;
+    expect(await status()).toBe(200);
+    expect((await run(["token", "list"])).out).toContain(`${id}  laptop  tags:read  home`);
+    expect((await run(["token", "revoke", id])).code).toBe(0);
+    expect(await status()).toBe(401);
+    expect(await run(["token", "revoke", id])).toMatchObject({ code: 1, err: "gatehouse: No such token" });
+    child.kill();
+    await child.exited;
+  });
+
+  test("two verbs at once wait for each other", async () => {
+    const both = await Promise.all([run(["account", "create", "one"]), run(["account", "create", "two"])]);
+    expect(both.map(({ code }) => code)).toEqual([0, 0]);
+    expect((await run(["account", "list"])).out).toMatch(/one[\s\S]*two|two[\s\S]*one/);
+  });
+});
+
+describe("a second server", () => {
+  let first: Awaited<ReturnType<typeof serve>>;
+  beforeAll(async () => {
+    first = await serve();
+  });
+  afterAll(() => first.child.kill());
+
+  test("on the same folder says who has it, and ends", async () => {
+    const { code, err } = await run(["--port", "0"]);
+    expect(code).toBe(1);
+    expect(err).toContain(`in use by gatehouse serve (pid ${first.child.pid}`);
+  });
+
+  test("on the same port ends, and the first goes on", async () => {
+    const { port } = new URL(first.address);
+    const { code, err } = await run(["--port", port, "--host", "127.0.0.1", "--data", join(folder, "other")]);
+    expect([code, err.includes("cannot listen")]).toEqual([1, true]);
+    expect((await fetch(`${first.address}/healthz`)).status).toBe(200);
+  });
+});
+
+test("GATEHOUSE_ADMIN_TOKEN sets the admin token, and changing it revokes the old one", async () => {
+  const here = join(folder, "admin");
+  const statusOf = async (value: string, env: Record<string, string>) => {
+    const child = start(["--port", "0", "--host", "127.0.0.1"], { env: { GATEHOUSE_DATA: here, ...env } });
+    await child.stdout.getReader().read();
+    const address = readOwner(here)?.address;
+    const { status } = await fetch(`${address}/api/tokens`, { headers: { authorization: `Bearer ${value}` } });
+    child.kill();
+    await child.exited;
+    return status;
+  };
+  const [one, two] = ["a".repeat(32), "b".repeat(32)];
+  expect(await statusOf(one, { GATEHOUSE_ADMIN_TOKEN: one })).toBe(200);
+  expect(await statusOf(one, { GATEHOUSE_ADMIN_TOKEN: two })).toBe(401);
+  writeFileSync(join(folder, "admin.txt"), `${one}\n`);
+  expect(await statusOf(one, { GATEHOUSE_ADMIN_TOKEN_FILE: join(folder, "admin.txt") })).toBe(200);
+});

@@ -1,0 +1,152 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { type House, startHouse } from "../support/house.ts";
+
+let house: House;
+let nowMs = Date.now();
+beforeAll(async () => {
+  house = await startHouse({ now: () => nowMs });
+  house.parts.tokens.createAccount("work", "Work");
+});
+afterAll(() => house[Symbol.asyncDispose]());
+
+const bearer = (token: string) => ({ headers: { authorization: `Bearer ${token}` } });
+const mint = (body: object, token = house.adminToken) => house.api("POST", "/api/tokens", body, token);
+
+describe("without a valid token", () => {
+  test.each([
+    ["nothing", {}],
+    ["an empty bearer", { authorization: "Bearer " }],
+    ["another scheme", { authorization: "Basic Z2hfeDp5" }],
+    ["a made-up value", { authorization: `Bearer gh_${"x".repeat(43)}` }],
+    ["a cookie nobody issued", { cookie: "gatehouse_8787=abc" }],
+  ])("%s is a 401 everywhere", async (_name, headers) => {
+    for (const path of ["/api/accounts", "/api/tokens", "/metrics", "/swagger/json"]) {
+      expect((await house.fetch(path, { headers: { ...headers } })).status).toBe(401);
+    }
+  });
+
+  test("a token in the address counts for nothing", async () => {
+    expect((await house.fetch(`/api/accounts?token=${house.adminToken}`)).status).toBe(401);
+  });
+});
+
+describe("a token that is not an admin's", () => {
+  test.each([
+    ["run", { accountId: "home", gatewayId: "default" }],
+    ["tags:edit", {}],
+    ["agents:edit", {}],
+    ["gateway:read", {}],
+  ] as const)("%s neither lists, mints nor revokes tokens, nor creates accounts", async (permission, scope) => {
+    const token = house.token([permission], scope);
+    expect((await house.api("GET", "/api/tokens", undefined, token)).status).toBe(403);
+    expect((await mint({ name: "x", permissions: ["run"], account_id: "home", gateway_id: "a" }, token)).status).toBe(
+      403,
+    );
+    expect((await house.api("DELETE", "/api/tokens/admin", undefined, token)).status).toBe(403);
+    expect((await house.api("POST", "/api/accounts", { id: "mine" }, token)).status).toBe(403);
+    expect(house.parts.tokens.hasAccount("mine")).toBe(false);
+  });
+
+  test("a gateway editor mints run for its own gateways, and sees and revokes only those", async () => {
+    const editor = house.token(["gateway:edit"], { accountId: "home" });
+    const run = { name: "app", permissions: ["run"], account_id: "home", gateway_id: "g1" };
+    for (const change of [
+      { permissions: ["admin"] },
+      { permissions: ["run", "tags:read"] },
+      { account_id: "work" },
+      { gateway_id: undefined },
+    ]) {
+      expect((await mint({ ...run, ...change }, editor)).status).toBe(403);
+    }
+    const made = await mint(run, editor);
+    expect(made.status).toBe(200);
+    const seen = await house.api("GET", "/api/tokens", undefined, editor);
+    const places = seen.body.result.map((token: Record<string, unknown>) => [token.permissions, token.account_id]);
+    expect(places).toEqual([
+      [["run"], "home"],
+      [["run"], "home"],
+    ]);
+    expect((await house.api("DELETE", "/api/tokens/admin", undefined, editor)).status).toBe(404);
+    expect((await house.api("DELETE", `/api/tokens/${made.body.result.id}`, undefined, editor)).status).toBe(200);
+  });
+});
+
+test.each([
+  ["no permissions", { permissions: [] }],
+  ["a permission nobody knows", { permissions: ["root"] }],
+  ["an empty name", { name: "" }],
+  ["a name of 101 characters", { name: "x".repeat(101) }],
+  ["a limited admin", { permissions: ["admin"], account_id: "home" }],
+  ["a gateway without an account", { gateway_id: "default" }],
+  ["an account's token for agents", { permissions: ["agents:read"], account_id: "home" }],
+  ["an end in the past", { expires_at: "2020-01-01T00:00:00.000Z" }],
+  ["an end that is no time", { expires_at: "tomorrow" }],
+])("minting with %s is a 400 and mints nothing", async (_name, change) => {
+  const before = house.parts.tokens.all().length;
+  const answer = await mint({ name: "x", permissions: ["run"], ...change });
+  expect([answer.status, answer.body.errors[0].code]).toEqual([400, 7001]);
+  expect(house.parts.tokens.all().length).toBe(before);
+});
+
+test("a token for an account that does not exist is refused like one for a foreign account", async () => {
+  expect((await mint({ name: "x", permissions: ["tags:read"], account_id: "nowhere" })).status).toBe(403);
+});
+
+test("a token's value appears once, is not stored, and stops working the moment it is revoked", async () => {
+  const made = await mint({ name: "laptop", permissions: ["admin"] });
+  const { id, token } = made.body.result;
+  expect(token).toMatch(/^gh_[A-Za-z0-9_-]{43}$/);
+  expect(JSON.stringify((await house.api("GET", "/api/tokens")).body)).not.toContain(token);
+  const stored = JSON.stringify(house.parts.tokens.byId(id), (_key, value) =>
+    value instanceof Uint8Array ? Buffer.from(value).toString("latin1") : value,
+  );
+  expect(stored).not.toContain(token.slice(3));
+  expect((await house.fetch("/api/accounts", bearer(token))).status).toBe(200);
+  expect((await house.api("DELETE", `/api/tokens/${id}`)).status).toBe(200);
+  expect((await house.fetch("/api/accounts", bearer(token))).status).toBe(401);
+  expect((await house.api("DELETE", `/api/tokens/${id}`)).status).toBe(404);
+});
+
+test("a token works until the millisecond of its end", async () => {
+  const end = nowMs + 60_000;
+  const made = await mint({ name: "brief", permissions: ["admin"], expires_at: new Date(end).toISOString() });
+  nowMs = end - 1;
+  expect((await house.fetch("/api/accounts", bearer(made.body.result.token))).status).toBe(200);
+  nowMs = end;
+  expect((await house.fetch("/api/accounts", bearer(made.body.result.token))).status).toBe(401);
+});
+
+test("the time of last use is shown", async () => {
+  const token = house.token(["tags:read"], { accountId: "home" });
+  const last = async () => (await house.api("GET", "/api/tokens")).body.result.at(-1).last_used_at;
+  expect(await last()).toBeNull();
+  await house.fetch("/api/accounts", bearer(token));
+  expect(await last()).toBe(new Date(nowMs).toISOString());
+});
+
+test("a limited token sees its own account alone", async () => {
+  const token = house.token(["tags:read"], { accountId: "work" });
+  const { body } = await house.api("GET", "/api/accounts", undefined, token);
+  expect(body.result.map(({ id }: { id: string }) => id)).toEqual(["work"]);
+});
+
+test("an account is made once, and its id obeys the rule", async () => {
+  for (const id of ["", "Home", "a/b", "-a", "x".repeat(65), "ä"]) {
+    expect((await house.api("POST", "/api/accounts", { id })).status).toBe(400);
+  }
+  expect((await house.api("POST", "/api/accounts", { id: "x".repeat(64) })).status).toBe(200);
+  expect((await house.api("POST", "/api/accounts", { id: "home" })).status).toBe(409);
+});
+
+test("whoever keeps guessing is told to wait, and a valid token from the same address is not", async () => {
+  await using other = await startHouse({ now: () => nowMs });
+  const guess = () => other.fetch("/api/accounts", bearer("gh_guess"));
+  const answers = await Promise.all(Array.from({ length: 20 }, guess));
+  expect(answers.map(({ status }) => status)).toEqual(Array(20).fill(401));
+  const flood = Array.from({ length: 30 }, guess);
+  expect((await other.fetch("/api/accounts", bearer(other.adminToken))).status).toBe(200);
+  const refused = await Promise.race(
+    flood.map(async (answer) => ((await answer).status === 429 ? answer : new Promise<never>(() => {}))),
+  );
+  expect(refused.headers.get("retry-after")).toBe("10");
+});

@@ -1,0 +1,63 @@
+import { expect, test } from "bun:test";
+import { rmSync } from "node:fs";
+import { lockFolder, readOwner } from "../../src/platform/lock.ts";
+import { tempFolder } from "../support/house.ts";
+
+const owner = (command: string) => ({ pid: process.pid, command, startedAt: "now" });
+
+/** Another process that takes the lock, says so, and then sits there. */
+async function holder(folder: string) {
+  const code = `
+    const { lockFolder } = await import(${JSON.stringify(require.resolve("../../src/platform/lock.ts"))});
+    const lock = lockFolder(${JSON.stringify(folder)}, { pid: process.pid, command: "serve", startedAt: "then" });
+    console.log(lock ? "held" : "refused");
+    setInterval(() => lock, 1000);`;
+  const child = Bun.spawn([process.execPath, "-e", code], { stdout: "pipe" });
+  const { value } = await child.stdout.getReader().read();
+  return { child, said: new TextDecoder().decode(value).trim() };
+}
+
+test("a second owner is refused and can read who the first is", async () => {
+  const folder = tempFolder();
+  const { child, said } = await holder(folder);
+  expect(said).toBe("held");
+  expect(lockFolder(folder, owner("token"))).toBeUndefined();
+  expect(readOwner(folder)).toMatchObject({ pid: child.pid, command: "serve" });
+  child.kill();
+  await child.exited;
+  rmSync(folder, { recursive: true });
+});
+
+test("the lock is free right after its holder was killed", async () => {
+  const folder = tempFolder();
+  const { child } = await holder(folder);
+  child.kill("SIGKILL");
+  await child.exited;
+  const lock = lockFolder(folder, owner("serve"));
+  expect(lock).toBeDefined();
+  lock?.release();
+  rmSync(folder, { recursive: true });
+});
+
+test("of four that start at once exactly one wins", async () => {
+  const folder = tempFolder();
+  const holders = await Promise.all([holder(folder), holder(folder), holder(folder), holder(folder)]);
+  expect(holders.filter(({ said }) => said === "held").length).toBe(1);
+  for (const { child } of holders) child.kill("SIGKILL");
+  await Promise.all(holders.map(({ child }) => child.exited));
+  rmSync(folder, { recursive: true });
+});
+
+test("it survives a garbage collection, and is free after release", () => {
+  const folder = tempFolder();
+  const lock = lockFolder(folder, owner("serve"));
+  Bun.gc(true);
+  expect(lockFolder(folder, owner("token"))).toBeUndefined();
+  lock?.announce("http://127.0.0.1:1");
+  expect(readOwner(folder)?.address).toBe("http://127.0.0.1:1");
+  lock?.release();
+  const next = lockFolder(folder, owner("token"));
+  expect(next).toBeDefined();
+  next?.release();
+  rmSync(folder, { recursive: true });
+});
