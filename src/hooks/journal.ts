@@ -14,7 +14,7 @@ import type {
   ToJournal,
 } from "./journal-schema.ts";
 
-export type Journal = Awaited<ReturnType<typeof startJournal>>;
+export type Journal = ReturnType<typeof createJournal>;
 
 type Waiting = { appends: Append[]; answer: PromiseWithResolvers<Appended[]> };
 
@@ -24,34 +24,41 @@ const COMMIT_ROWS_MAX = 1_000;
 const REJECTIONS_WAITING_MAX = 1_000;
 const REJECTIONS_MS = 1_000; // how long a refused request may stay in memory alone
 const REST_MS = 1_000;
-const OPEN_MS_MAX = 30_000; // includes recovery after a crash and migrations
 const STOP_MS_MAX = 5_000;
 
-export async function startJournal(workerUrl: string | URL, path: string, limits: JournalLimits) {
-  const worker = new Worker(workerUrl, { env: {} });
+/** The thread starts at the first use, and again after a failure: a commit that failed is not a reason to stop for good. */
+export function createJournal(workerUrl: string | URL, path: string, limits: JournalLimits) {
   const asked = new Map<number, PromiseWithResolvers<unknown>>();
-  const opened = Promise.withResolvers<void>();
-  const closed = Promise.withResolvers<void>();
+  let thread: { worker: Worker; closed: Promise<void> } | undefined;
   let queue: Waiting[] = [];
   let queuedBytes = 0;
   let marks = new Map<number, Mark>();
   let rejections: Rejection[] = [];
   let committing: Promise<void> | undefined;
   let resting: Timer | undefined;
+  let tidying: Timer | undefined;
   let lastId = 0;
   let gone: AppError | undefined;
 
-  worker.onmessage = ({ data }: MessageEvent<FromJournal>) => {
-    if (data.type === "opened") opened.resolve();
-    else if (data.type === "unopened") opened.reject(new Error(`${path}: ${data.message}`));
-    else if (data.type === "done") settle(data.id)?.resolve(data.output);
-    else if (data.type === "failed") settle(data.id)?.reject(toError(data.kind, data.message));
-  };
-  worker.onerror = (event) => lose(event.message);
-  worker.addEventListener("close", () => {
-    lose("the thread ended");
-    closed.resolve();
-  });
+  function start() {
+    const worker = new Worker(workerUrl, { env: {} });
+    const closed = Promise.withResolvers<void>();
+    worker.onmessage = ({ data }: MessageEvent<FromJournal>) => {
+      if (data.type === "unopened") lose(`${path}: ${data.message}`);
+      else if (data.type === "done") settle(data.id)?.resolve(data.output);
+      else if (data.type === "failed") settle(data.id)?.reject(toError(data.kind, data.message));
+    };
+    worker.onerror = (event) => lose(event.message);
+    worker.addEventListener("close", () => {
+      closed.resolve();
+      if (thread?.worker === worker) lose("the thread ended");
+    });
+    worker.postMessage({ type: "open", path, limits } satisfies ToJournal);
+    tidying ??= setInterval(() => {
+      if (rejections.length > 0 && !resting) write([]).catch(ignored);
+    }, REJECTIONS_MS);
+    return { worker, closed: closed.promise };
+  }
 
   function settle(id: number): PromiseWithResolvers<unknown> | undefined {
     const answer = asked.get(id);
@@ -60,19 +67,22 @@ export async function startJournal(workerUrl: string | URL, path: string, limits
   }
 
   function lose(reason: string): void {
-    gone ??= new AppError("hook.journal", { headers: RETRY, cause: new Error(`journal: ${reason}`) });
-    opened.reject(gone);
-    for (const answer of asked.values()) answer.reject(gone);
+    const error = toError("failed", reason);
+    thread?.worker.terminate();
+    thread = undefined;
+    for (const answer of asked.values()) answer.reject(error);
     asked.clear();
-    for (const { answer } of queue.splice(0)) answer.reject(gone);
+    for (const { answer } of queue.splice(0)) answer.reject(error);
+    rest();
   }
 
   function send(message: (id: number) => ToJournal): Promise<unknown> {
-    if (gone) return Promise.reject(gone);
+    if (gone || (resting && !thread)) return Promise.reject(gone ?? toError("failed", "resting after a failure"));
+    thread ??= start();
     const id = ++lastId;
     const answer = Promise.withResolvers<unknown>();
     asked.set(id, answer);
-    worker.postMessage(message(id));
+    thread.worker.postMessage(message(id));
     return answer.promise;
   }
 
@@ -173,26 +183,22 @@ export async function startJournal(workerUrl: string | URL, path: string, limits
   }
 
   async function stop(): Promise<void> {
-    clearInterval(tidying);
     while (committing) await committing;
-    await write([]).catch(ignored);
+    if (thread && (marks.size > 0 || rejections.length > 0)) await write([]).catch(ignored);
+    gone = new AppError("server.stopping");
+    clearInterval(tidying);
     clearTimeout(resting);
-    if (gone) return;
-    worker.postMessage({ type: "stop" } satisfies ToJournal);
-    const slow = setTimeout(() => worker.terminate(), STOP_MS_MAX);
-    const lost = setTimeout(() => closed.resolve(), 2 * STOP_MS_MAX); // stuck in the disk: nothing waits for it longer
-    await closed.promise;
+    const last = thread;
+    thread = undefined;
+    if (!last) return;
+    last.worker.postMessage({ type: "stop" } satisfies ToJournal);
+    const slow = setTimeout(() => last.worker.terminate(), STOP_MS_MAX);
+    // Stuck in the disk, where nothing can end it: then nobody waits for it any longer.
+    await Promise.race([last.closed, new Promise<void>((resolve) => setTimeout(resolve, 2 * STOP_MS_MAX).unref())]);
     clearTimeout(slow);
-    clearTimeout(lost);
   }
 
-  worker.postMessage({ type: "open", path, limits } satisfies ToJournal);
-  const timer = setTimeout(() => opened.reject(new Error(`${path} did not open in time`)), OPEN_MS_MAX);
-  await opened.promise.finally(() => clearTimeout(timer));
-  const tidying = setInterval(() => {
-    if (rejections.length > 0) write([]).catch(ignored);
-  }, REJECTIONS_MS);
-  return { append, mark, reject, ask, stop, isUp: () => gone === undefined };
+  return { append, mark, reject, ask, stop, isUp: () => gone === undefined && (thread !== undefined || !resting) };
 }
 
 /** Outcomes stay queued, and an outcome or rejection that is lost in the end loses no delivery. */
