@@ -22,6 +22,7 @@ const ENTRIES = [
   "src/index.ts",
   "src/agents/worker.ts",
   "src/agents/describe-worker.ts",
+  "src/agents/ledger-worker.ts",
   "src/gateway/logs/worker.ts",
   "src/hooks/journal-worker.ts",
 ].filter((entry) => existsSync(join(ROOT, entry)));

@@ -1,5 +1,7 @@
 // The product as one Elysia app, edge first. This list is the table of contents; it never listens.
 import { Elysia } from "elysia";
+import { agentManagementRoutes } from "./agents/management.ts";
+import { agentRoutes } from "./agents/routes.ts";
 import { consoleRoutes } from "./console/routes.ts";
 import type { Parts } from "./parts.ts";
 import { accountRoutes } from "./platform/account-routes.ts";
@@ -12,10 +14,23 @@ import { tokenRoutes } from "./platform/token-routes.ts";
 
 export type App = ReturnType<typeof createApp>;
 
+const SOCKET_BACKLOG_BYTES_MAX = 4 * 1024 * 1024; // what a client may be behind before we give it up
+
 export function createApp(parts: Parts) {
   const { settings, access } = parts;
   // Short host names (http://pi/) need the first setting; unknown keys are refused, not dropped, thanks to the second.
-  const app = new Elysia({ handler: { standardHostname: false }, normalize: false });
+  const app = new Elysia({
+    handler: { standardHostname: false },
+    normalize: false,
+    // Counts only here, on the instance that listens. Pings keep quiet clients connected; a stalled one is cut off.
+    websocket: {
+      sendPings: true,
+      idleTimeout: 30,
+      maxPayloadLength: settings.agent.frame_bytes_max,
+      backpressureLimit: SOCKET_BACKLOG_BYTES_MAX,
+      closeOnBackpressureLimit: true,
+    },
+  });
   let document: Promise<object> | undefined;
 
   return app
@@ -38,6 +53,7 @@ export function createApp(parts: Parts) {
       },
       { detail: { summary: "This document", security: [{ token: [] }], tags: ["Health"] } },
     )
+    .use(agentRoutes({ ...parts, onRevoked: parts.tokens.onRevoked }))
     .group("/api", (api) =>
       api
         .use(
@@ -50,6 +66,7 @@ export function createApp(parts: Parts) {
         )
         .use(apiBody(access.identify))
         .use(accountRoutes(parts))
-        .use(tokenRoutes(parts)),
+        .use(tokenRoutes(parts))
+        .use(agentManagementRoutes(parts)),
     );
 }

@@ -16,7 +16,11 @@ import { ADMIN_TOKEN, type Config, LEAVES, parseConfig } from "./platform/config
 import { createLog } from "./platform/log.ts";
 
 /** Spelled here and nowhere else: inside a compiled executable only this module knows where the others are. */
-const THREADS: Threads = {};
+const THREADS: Threads = {
+  agent: new URL("./agents/worker.ts", import.meta.url).href,
+  describe: new URL("./agents/describe-worker.ts", import.meta.url).href,
+  ledger: new URL("./agents/ledger-worker.ts", import.meta.url).href,
+};
 
 /** Likewise; the executable carries its pages inside and needs no folder. */
 const EMBED_FOLDER = fileURLToPath(new URL("../dist/embed", import.meta.url));

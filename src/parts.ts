@@ -1,6 +1,11 @@
 // What one running Gatehouse is made of: opened in this order, closed in reverse.
 import { readdirSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
+import { type Agents, createAgents } from "./agents/agents.ts";
+import { thisMachine, toLimits } from "./agents/bounds.ts";
+import { type ClassSecrets, createClassSecrets } from "./agents/class-secrets.ts";
+import { openLedger } from "./agents/ledger.ts";
+import { createTickets, type Tickets } from "./agents/tickets.ts";
 import { type Assets, openAssets } from "./console/assets.ts";
 import { type Access, accessGuard, createAccess, type Guard } from "./platform/access.ts";
 import { createBrake } from "./platform/brake.ts";
@@ -14,7 +19,7 @@ import { openDatabase } from "./platform/sqlite.ts";
 import { ACCESS_MIGRATIONS, createTokenStore, type TokenStore } from "./platform/tokens.ts";
 
 /** Where each thread's code is. Only src/index.ts can spell these: a bundle has one address for all its modules. */
-export type Threads = Record<string, string>;
+export type Threads = { agent: string; describe: string; ledger: string };
 
 export type Machine = {
   settings: Settings;
@@ -39,6 +44,9 @@ export type Parts = {
   access: Access;
   guard: Guard;
   secrets: Secrets;
+  agents: Agents;
+  classSecrets: ClassSecrets;
+  tickets: Tickets;
   assets: Assets;
   cookieName: () => string;
   /** Set by the first start, which leaves a file behind until somebody has signed in. */
@@ -51,7 +59,7 @@ export type Parts = {
 
 const USED_FLUSH_MS = 60_000; // the last-used time of a token is for people; a minute is exact enough
 
-export function openParts({ settings, log, embedFolder, now }: Machine): Parts {
+export function openParts({ settings, log, threads, embedFolder, now }: Machine): Parts {
   const folder = resolve(settings.data);
   const closers: (() => void | Promise<void>)[] = [];
   const listening: Listening = { port: settings.port, stopping: false };
@@ -74,6 +82,22 @@ export function openParts({ settings, log, embedFolder, now }: Machine): Parts {
   const access = createAccess({ tokens, brake: createBrake(now), origins, localKey, cookieName });
   const secrets = createSecrets(loadKey(settings.key_file ?? join(folder, "secret.key")));
 
+  const ledger = openLedger(join(folder, "agents.db"), threads.ledger, log);
+  closers.push(() => ledger.close());
+  const classSecrets = createClassSecrets(ledger, secrets, process.env, now);
+  const agents = createAgents({
+    agentsFolder: settings.agents,
+    dataFolder: folder,
+    limits: toLimits(settings.agent, thisMachine()),
+    log,
+    threads: { worker: threads.agent, describe: threads.describe },
+    ledger,
+    secretsOf: classSecrets.of,
+    now,
+  });
+  closers.push(() => agents.stop());
+  metrics.gauge("gatehouse_agents_live", "Agents that have a thread", () => agents.roster.threadCount);
+
   processMetrics(metrics, now());
   metrics.gauge("gatehouse_database_bytes", "Size of each database of the house", () =>
     readdirSync(folder)
@@ -92,11 +116,16 @@ export function openParts({ settings, log, embedFolder, now }: Machine): Parts {
     access,
     guard: accessGuard(access),
     secrets,
+    agents,
+    classSecrets,
+    tickets: createTickets(now),
     assets: openAssets(embedFolder),
     cookieName,
     onSignIn() {},
     checks: () => ({ listening: !listening.stopping }),
-    async drain() {},
+    async drain() {
+      agents.hangUp();
+    },
     async close() {
       for (const close of closers.reverse()) await close();
     },

@@ -8,6 +8,8 @@ export type Answers = { [Name in keyof Questions]: (input: Questions[Name][0]) =
 const COLUMNS = `seq, id, source, class, identifier, name, delivery_id, type, action, title, description, url, actor,
   method, path, address, bytes, received_ms, status, attempts, due_ms, replay, answer, reason, finished_ms, duration_ms`;
 
+const TAKE_BYTES_MAX = 32 * 1024 * 1024; // of bodies that cross to the main thread at once
+
 export function createAnswers({ db, retention }: Pick<JournalStore, "db" | "retention">): Answers {
   const due = db.prepare<DeliveryRow, [number, number]>(
     `select ${COLUMNS} from deliveries d where status = 'pending' and due_ms <= ?
@@ -39,7 +41,14 @@ export function createAnswers({ db, retention }: Pick<JournalStore, "db" | "rete
   return {
     take: ({ nowMs, limit, leaseMs, busy }) => {
       const skip = new Set(busy);
-      const taken = due.all(nowMs, limit + busy.length).filter(({ seq }) => !skip.has(seq));
+      let bytes = 0;
+      const taken = due
+        .all(nowMs, limit + busy.length)
+        .filter(({ seq }) => !skip.has(seq))
+        .filter((row, index) => {
+          bytes += row.bytes;
+          return index === 0 || bytes <= TAKE_BYTES_MAX;
+        });
       db.transaction(() => {
         for (const { seq } of taken) lease.run(nowMs + leaseMs, seq);
       }).immediate();

@@ -6,8 +6,9 @@ export type Handshake = {
   when: string;
   status: number;
   contentType?: string;
-  /** A template, so that a challenge can be given back. */
   body?: string;
+  /** Instead of a body: the value at this place, for a challenge that must be given back. */
+  echo?: string;
 };
 
 export type Preset = {
@@ -208,7 +209,7 @@ export const PRESETS = {
     url: ["{event.item.permalink}"],
     actor: ["{event.user}", "{user_name}", "{user.username}", "{user.id}"],
     ackMs: 2_000,
-    handshakes: [{ when: "{?type=url_verification}", status: 200, contentType: "text/plain", body: "{challenge}" }],
+    handshakes: [{ when: "{?type=url_verification}", status: 200, contentType: "text/plain", echo: "{challenge}" }],
   },
   twilio: {
     label: "Twilio",

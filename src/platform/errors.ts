@@ -29,6 +29,20 @@ export const ERRORS = {
   "hook.entity": [400, "The entity identifier is missing or invalid", 7001],
   "hook.full": [503, "No room for more deliveries; try again later", 7000],
   "hook.journal": [503, "The delivery could not be stored; try again later", 7000],
+  // Agents
+  "agent.class": [404, "There is no agent class of this name", 7002],
+  "agent.unknown": [404, "There is no such agent", 7002],
+  "agent.name": [400, "That is no name for an agent", 7001],
+  "agent.method": [404, "The agent has no callable method of this name", 7002],
+  "agent.call_failed": [422, "The agent's method failed", 7001],
+  "agent.failed": [500, "The agent failed to answer", 7000],
+  "agent.busy": [503, "The agent, or every thread, is busy; try again", 7000],
+  "agent.broken": [503, "The agent's code does not load", 7000],
+  "agent.resting": [503, "The agent crashed repeatedly and is resting", 7000],
+  "agent.gone": [504, "The agent's thread ended before it answered", 7000],
+  "agent.slow": [504, "The agent did not answer in time", 7000],
+  "agent.stuck": [504, "The agent's thread is stuck in a call that cannot be ended", 7000],
+  "agent.destroyed": [410, "The agent was destroyed", 7002],
 } as const satisfies Record<string, Row>;
 
 export type ErrorCode = keyof typeof ERRORS;

@@ -2,7 +2,13 @@
 import { join } from "node:path";
 import type { Threads } from "../../src/parts.ts";
 
-export const THREADS: Threads = {};
+const at = (path: string): string => new URL(`../../src/${path}`, import.meta.url).href;
+
+export const THREADS: Threads = {
+  agent: at("agents/worker.ts"),
+  describe: at("agents/describe-worker.ts"),
+  ledger: at("agents/ledger-worker.ts"),
+};
 
 /** Where scripts/build leaves the pages. */
 export const EMBED_FOLDER = join(import.meta.dir, "../../dist/embed");
