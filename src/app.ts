@@ -3,6 +3,7 @@ import { Elysia } from "elysia";
 import { agentManagementRoutes } from "./agents/management.ts";
 import { agentRoutes } from "./agents/routes.ts";
 import { consoleRoutes } from "./console/routes.ts";
+import { hookRoutes } from "./hooks/routes.ts";
 import type { Parts } from "./parts.ts";
 import { accountRoutes } from "./platform/account-routes.ts";
 import { apiBody } from "./platform/api-body.ts";
@@ -53,6 +54,7 @@ export function createApp(parts: Parts) {
       },
       { detail: { summary: "This document", security: [{ token: [] }], tags: ["Health"] } },
     )
+    .use(hookRoutes(parts.hooks))
     .use(agentRoutes({ ...parts, onRevoked: parts.tokens.onRevoked }))
     .group("/api", (api) =>
       api

@@ -20,6 +20,7 @@ const THREADS: Threads = {
   agent: new URL("./agents/worker.ts", import.meta.url).href,
   describe: new URL("./agents/describe-worker.ts", import.meta.url).href,
   ledger: new URL("./agents/ledger-worker.ts", import.meta.url).href,
+  journal: new URL("./hooks/journal-worker.ts", import.meta.url).href,
 };
 
 /** Likewise; the executable carries its pages inside and needs no folder. */
@@ -121,7 +122,7 @@ function adminFromFile({ settings }: Config): { admin_token?: string } {
 function toMachine({ settings }: Config): Machine {
   const write = (line: string): void => void process.stderr.write(line);
   const log = createLog({ level: settings.log, pretty: process.stderr.isTTY === true, now: Date.now, write });
-  return { settings, log, threads: THREADS, embedFolder: EMBED_FOLDER, now: Date.now };
+  return { settings, log, threads: THREADS, embedFolder: EMBED_FOLDER, env: process.env, now: Date.now };
 }
 
 function help(command: Command | undefined): number {

@@ -7,6 +7,7 @@ import { type ClassSecrets, createClassSecrets } from "./agents/class-secrets.ts
 import { openLedger } from "./agents/ledger.ts";
 import { createTickets, type Tickets } from "./agents/tickets.ts";
 import { type Assets, openAssets } from "./console/assets.ts";
+import { createHooks, type Hooks } from "./hooks/hooks.ts";
 import { type Access, accessGuard, createAccess, type Guard } from "./platform/access.ts";
 import { createBrake } from "./platform/brake.ts";
 import type { Settings } from "./platform/config.ts";
@@ -19,7 +20,7 @@ import { openDatabase } from "./platform/sqlite.ts";
 import { ACCESS_MIGRATIONS, createTokenStore, type TokenStore } from "./platform/tokens.ts";
 
 /** Where each thread's code is. Only src/index.ts can spell these: a bundle has one address for all its modules. */
-export type Threads = { agent: string; describe: string; ledger: string };
+export type Threads = { agent: string; describe: string; ledger: string; journal: string };
 
 export type Machine = {
   settings: Settings;
@@ -27,6 +28,8 @@ export type Machine = {
   threads: Threads;
   /** Where the built pages are when we run from source. */
   embedFolder: string;
+  /** Secrets of agents and webhook sources may come from here; settings were read already. */
+  env: Record<string, string | undefined>;
   now: () => number;
 };
 
@@ -47,11 +50,14 @@ export type Parts = {
   agents: Agents;
   classSecrets: ClassSecrets;
   tickets: Tickets;
+  hooks: Hooks;
   assets: Assets;
   cookieName: () => string;
   /** Set by the first start, which leaves a file behind until somebody has signed in. */
   onSignIn: () => void;
   checks: () => Record<string, boolean>;
+  /** Once the server listens: work that waited for a server goes on. */
+  begin(): void;
   /** First step of a stop: long-lived connections are told to go elsewhere, or draining would wait for them. */
   drain(): Promise<void>;
   close(): Promise<void>;
@@ -59,7 +65,7 @@ export type Parts = {
 
 const USED_FLUSH_MS = 60_000; // the last-used time of a token is for people; a minute is exact enough
 
-export function openParts({ settings, log, threads, embedFolder, now }: Machine): Parts {
+export function openParts({ settings, log, threads, embedFolder, env, now }: Machine): Parts {
   const folder = resolve(settings.data);
   const closers: (() => void | Promise<void>)[] = [];
   const listening: Listening = { port: settings.port, stopping: false };
@@ -84,7 +90,7 @@ export function openParts({ settings, log, threads, embedFolder, now }: Machine)
 
   const ledger = openLedger(join(folder, "agents.db"), threads.ledger, log);
   closers.push(() => ledger.close());
-  const classSecrets = createClassSecrets(ledger, secrets, process.env, now);
+  const classSecrets = createClassSecrets(ledger, secrets, env, now);
   const agents = createAgents({
     agentsFolder: settings.agents,
     dataFolder: folder,
@@ -97,6 +103,24 @@ export function openParts({ settings, log, threads, embedFolder, now }: Machine)
   });
   closers.push(() => agents.stop());
   metrics.gauge("gatehouse_agents_live", "Agents that have a thread", () => agents.roster.threadCount);
+
+  const hooks = createHooks({
+    folder,
+    settings: settings.hooks,
+    publicUrl: settings.public_url,
+    localUrl: () => `http://localhost:${listening.port}`,
+    journalThread: threads.journal,
+    secrets,
+    env,
+    deliver: agents.deliver,
+    requireOurs: origins.requireOurs,
+    log,
+    metrics,
+    now,
+  });
+  closers.push(() => hooks.stop());
+  classSecrets.addSource(hooks.envFor);
+  agents.onDestroyed(hooks.destroyed);
 
   processMetrics(metrics, now());
   metrics.gauge("gatehouse_database_bytes", "Size of each database of the house", () =>
@@ -119,10 +143,14 @@ export function openParts({ settings, log, threads, embedFolder, now }: Machine)
     agents,
     classSecrets,
     tickets: createTickets(now),
+    hooks,
     assets: openAssets(embedFolder),
     cookieName,
     onSignIn() {},
-    checks: () => ({ listening: !listening.stopping }),
+    checks: () => ({ listening: !listening.stopping, journal: hooks.isUp() }),
+    begin() {
+      void hooks.start();
+    },
     async drain() {
       agents.hangUp();
     },

@@ -56,6 +56,7 @@ export async function startServer(machine: Machine): Promise<Server> {
   const urlOf = (host: string): string => `${scheme}://${host.includes(":") ? `[${host}]` : host}:${port}`;
   const url = urlOf(loopbackOf(settings.host));
   lock.announce(url);
+  parts.begin();
   return { parts, url, urlOf, stop: () => stop(app, parts, lock) };
 }
 

@@ -224,6 +224,11 @@ export function createDispatch(parts: DispatchParts) {
   return {
     attempt,
     pump,
+    /** No room now: it waits in the journal like everything that is due. */
+    postpone({ row: { seq } }: Job): void {
+      journal.mark({ seq, outcome: "retry", reason: "waits for a free slot", dueMs: now(), free: true });
+      wakeAt(now());
+    },
     hasRoom: (): boolean => inFlight.size < IN_FLIGHT_MAX,
     inFlight: (): number => inFlight.size,
     /** Whatever was not done when the process ended is delivered again at once. */

@@ -37,7 +37,8 @@ export type Append = Facts & {
 
 export type Appended =
   /** `wait`: an earlier one of an ordered source goes first. */
-  { kind: "stored"; seq: number; name: string; wait: boolean } | { kind: "duplicate"; id: string; name: string };
+  | { kind: "stored"; seq: number; id: string; name: string; wait: boolean }
+  | { kind: "duplicate"; id: string; name: string };
 
 export type Mark =
   | { seq: number; outcome: "done"; answer: number; atMs: number; durationMs: number }

@@ -62,13 +62,13 @@ export function openJournalStore(path: string, limits: JournalLimits) {
     }) ?? { seq: 0 };
     sql.insertContent.run(seq, JSON.stringify(one.headers), one.body);
     if (one.route !== undefined) sql.insertRoute.run(one.route);
-    return { kind: "stored", seq, name, wait };
+    return { kind: "stored", seq, id: one.id, name, wait };
   }
 
-  function revive({ seq }: { seq: number }, one: Append, name: string): Appended {
+  function revive({ seq, id }: { seq: number; id: string }, one: Append, name: string): Appended {
     sql.revive.run(one.status, one.status === "held" ? 0 : 1, one.receivedMs + LEASE_MS, seq);
     sql.updateContent.run(JSON.stringify(one.headers), one.body, seq);
-    return { kind: "stored", seq, name, wait: false };
+    return { kind: "stored", seq, id, name, wait: false };
   }
 
   /** The plain name belongs to the first that asked for it; a different identifier gets one of its own. */

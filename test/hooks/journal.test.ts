@@ -178,11 +178,13 @@ test("an ordered source waits for the earlier one of the same agent, and only fo
 
 test("a sender that repeats a dead letter brings it back to life", async () => {
   await using house = await open();
-  const seq = seqOf(first(await house.journal.append([keyed("x")])));
+  const { id } = keyed("x");
+  const seq = seqOf(first(await house.journal.append([keyed("x", { id })])));
   house.journal.mark({ seq, outcome: "dead", reason: "gave up", atMs: NOW_MS });
   expect(first(await house.journal.append([keyed("x")]))).toEqual({
     kind: "stored",
     seq,
+    id,
     name: "acme-web",
     wait: false,
   });

@@ -24,11 +24,17 @@ export type House = AsyncDisposable & {
 // biome-ignore lint/suspicious/noExplicitAny: a test reads the answer field by field, and a wrong one fails its expectation
 export type Answer = { status: number; headers: Headers; body: any };
 
-export type HouseOptions = { settings?: Partial<Settings>; folder?: string; now?: () => number };
+export type HouseOptions = {
+  settings?: Partial<Settings>;
+  folder?: string;
+  env?: Record<string, string>;
+  now?: () => number;
+};
 
 export async function startHouse({
   settings = {},
   folder = tempFolder(),
+  env = {},
   now = Date.now,
 }: HouseOptions = {}): Promise<House> {
   const config = parseConfig({ env: {}, flags: {} });
@@ -47,6 +53,7 @@ export async function startHouse({
     log,
     threads: THREADS,
     embedFolder: EMBED_FOLDER,
+    env,
     now,
   };
   const { parts, url, stop } = await startServer(machine);

@@ -8,6 +8,7 @@ import { Agent } from "./agent.ts";
 import { callable } from "./callable.ts";
 import { classNameOf, createNamespace } from "./namespace.ts";
 import { StreamingResponse } from "./streaming-response.ts";
+import { WebhookAgent } from "./webhook-agent.ts";
 
 /** `life` answers for the one agent of this thread; before it has one, only classes can be defined. */
 export function createSdk(life: () => Life | undefined) {
@@ -22,6 +23,7 @@ export function createSdk(life: () => Life | undefined) {
   }
   return {
     Agent,
+    WebhookAgent,
     StreamingResponse,
     SqlError,
     callable,

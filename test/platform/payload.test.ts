@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { readPayload } from "../../src/hooks/payload.ts";
+import { readPayload } from "../../src/platform/payload.ts";
 
 const bytes = (text: string) => new TextEncoder().encode(text);
 const read = (contentType: string, body: string | Uint8Array, query = "") =>
