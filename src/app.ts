@@ -3,6 +3,7 @@ import { Elysia } from "elysia";
 import { agentManagementRoutes } from "./agents/management.ts";
 import { agentRoutes } from "./agents/routes.ts";
 import { consoleRoutes } from "./console/routes.ts";
+import { hookManagementRoutes } from "./hooks/management.ts";
 import { hookRoutes } from "./hooks/routes.ts";
 import type { Parts } from "./parts.ts";
 import { accountRoutes } from "./platform/account-routes.ts";
@@ -69,6 +70,7 @@ export function createApp(parts: Parts) {
         .use(apiBody(access.identify))
         .use(accountRoutes(parts))
         .use(tokenRoutes(parts))
-        .use(agentManagementRoutes(parts)),
+        .use(agentManagementRoutes(parts))
+        .use(hookManagementRoutes(parts)),
     );
 }

@@ -1,9 +1,10 @@
 // Which parts of a request are credentials, and the request without them. Pure.
-import { redact, redactText } from "../platform/log.ts";
+import { redactText } from "../platform/log.ts";
 import type { Check } from "../platform/signature.ts";
 
 const HEADERS_MAX = 60; // of a refused request that are written down
 const VALUE_CHARACTERS_MAX = 200;
+const PATH_CHARACTERS_MAX = 500;
 
 /** Never handed to an agent, whatever the source checks. `content-length` is the connection's, and the body may differ. */
 const NEVER = new Set([
@@ -45,18 +46,25 @@ export function pathWithoutCredentials(
   return kept.size === 0 ? path : `${path}?${kept}`;
 }
 
-/** For the log of what was refused: names as sent, values cut, and nothing that could be a credential. */
+/** What may be written down of a refused request. By name, because a secret can be in any header a sender got wrong. */
+const SHOWN =
+  /^(host|user-agent|content-type|content-length|content-encoding|accept|date|x-forwarded-(for|proto|host)|via)$|-(event|event-key|event-type|delivery|topic|timestamp|resource|retry-num|retry-reason)$/;
+
+/** For the log of what was refused: every name, few values. */
 export function forRejectionLog(headers: Headers, checks: readonly Check[] | "none"): [string, string][] {
   const ours = new Set(checks === "none" ? [] : allHeaders(checks));
-  const clean = redact(headers);
-  return Object.entries(clean)
+  return [...headers]
     .slice(0, HEADERS_MAX)
     .map(([name, value]) => [
       name,
-      ours.has(name)
-        ? `[${String(headers.get(name)).length} characters]`
-        : redactText(String(value)).slice(0, VALUE_CHARACTERS_MAX),
+      SHOWN.test(name) && !ours.has(name)
+        ? redactText(value).slice(0, VALUE_CHARACTERS_MAX)
+        : `[${value.length} characters]`,
     ]);
+}
+
+export function forRejectionPath(path: string): string {
+  return redactText(path).slice(0, PATH_CHARACTERS_MAX);
 }
 
 function plainChecks(checks: readonly Check[]): Check[] {

@@ -6,7 +6,7 @@ import type { Metrics } from "../platform/metrics.ts";
 import { readPayload } from "../platform/payload.ts";
 import { addressOf, readBytes } from "../platform/request.ts";
 import { type Incoming, needsSecret, precheck, type Verdict, verify } from "../platform/signature.ts";
-import { forRejectionLog, pathWithoutCredentials, withoutCredentials } from "./credentials.ts";
+import { forRejectionLog, forRejectionPath, pathWithoutCredentials, withoutCredentials } from "./credentials.ts";
 import type { Answer, Dispatch, Job } from "./dispatch.ts";
 import type { Journal } from "./journal.ts";
 import type { Append, Appended, Rejection } from "./journal-schema.ts";
@@ -58,7 +58,7 @@ export function createIntake(parts: IntakeParts) {
     }
     const path = pathWithoutCredentials(url.pathname, url.searchParams, source.checks, token !== undefined);
     const refuse = (stage: Stage, verdict: string, code: ErrorCode, bytes = 0, say?: string): AppError => {
-      reject(source, request, { stage, verdict, path, bytes, atMs: receivedMs }, code);
+      reject(source, request, { stage, verdict, path: forRejectionPath(path), bytes, atMs: receivedMs }, code);
       return new AppError(code, say === undefined ? {} : { say });
     };
 
