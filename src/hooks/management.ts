@@ -1,6 +1,6 @@
 // Webhook sources and deliveries over HTTP: paths, schemas, and handlers of a line or two.
 import { Type as t } from "@sinclair/typebox";
-import { Elysia } from "elysia";
+import { Elysia, t as fromText } from "elysia";
 import type { Guard } from "../platform/access.ts";
 import { Ok, ok } from "../platform/envelope.ts";
 import { AppError } from "../platform/errors.ts";
@@ -245,8 +245,8 @@ export function hookManagementRoutes({ hooks, guard, now }: { hooks: Hooks; guar
         needs: "agents:read",
         query: t.Object({
           ...FILTER,
-          cursor: t.Optional(t.Integer({ minimum: 1 })),
-          limit: t.Optional(t.Integer({ minimum: 1, maximum: PAGE_MAX })),
+          cursor: t.Optional(fromText.Integer({ minimum: 1 })),
+          limit: t.Optional(fromText.Integer({ minimum: 1, maximum: PAGE_MAX })),
         }),
         response: Ok(t.Array(model.DeliveryView)),
         detail: {
@@ -351,7 +351,7 @@ export function hookManagementRoutes({ hooks, guard, now }: { hooks: Hooks; guar
         needs: "agents:read",
         query: t.Object({
           source: t.Optional(t.String({ maxLength: 64 })),
-          limit: t.Optional(t.Integer({ minimum: 1, maximum: 1_000 })),
+          limit: t.Optional(fromText.Integer({ minimum: 1, maximum: 1_000 })),
         }),
         response: Ok(t.Array(model.RejectionView)),
         detail: {
