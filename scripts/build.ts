@@ -13,19 +13,14 @@ import {
 import { basename, join } from "node:path";
 import { EMBED_FOLDER, embed } from "./embed.ts";
 import { measure } from "./measure.ts";
+import { threadEntries } from "./threads.ts";
 
 const ROOT = join(import.meta.dir, "..");
 const DIST = join(ROOT, "dist");
 
-/** The program and every thread it starts: each thread file is an entry of its own. */
-const ENTRIES = [
-  "src/index.ts",
-  "src/agents/worker.ts",
-  "src/agents/describe-worker.ts",
-  "src/agents/ledger-worker.ts",
-  "src/gateway/logs/worker.ts",
-  "src/hooks/journal-worker.ts",
-].filter((entry) => existsSync(join(ROOT, entry)));
+/** The program, and every thread it starts as an entry of its own. */
+const INDEX = "src/index.ts";
+const THREADS = threadEntries(readFileSync(join(ROOT, INDEX), "utf8"));
 
 /** Bun's name of a target, and the npm package whose executable becomes ours: no other download is needed. */
 const TARGETS = {
@@ -85,7 +80,17 @@ function compile(name: string, extra: string[]): string {
   // beside it goes: the executable carries it inside.
   const folder = mkdtempSync(join(DIST, "new-"));
   const fresh = join(folder, name);
-  const args = [process.execPath, "build", ...FLAGS, ...defines(), ...extra, "--asset", EMBED_FOLDER, ...ENTRIES];
+  const args = [
+    process.execPath,
+    "build",
+    ...FLAGS,
+    ...defines(),
+    ...extra,
+    "--asset",
+    EMBED_FOLDER,
+    INDEX,
+    ...THREADS,
+  ];
   const run = Bun.spawnSync([...args, `--outfile=${fresh}`], { cwd: ROOT, stderr: "pipe", stdout: "pipe" });
   if (run.exitCode !== 0) {
     rmSync(folder, { recursive: true });
@@ -95,7 +100,7 @@ function compile(name: string, extra: string[]): string {
   chmodSync(fresh, 0o755);
   renameSync(fresh, target);
   rmSync(folder, { recursive: true });
-  console.log(`built dist/${name}, ${(statSync(target).size / 1e6).toFixed(1)} MB`);
+  console.log(`built dist/${name}, ${(statSync(target).size / 1e6).toFixed(1)} MB, ${THREADS.length} thread entries`);
   return target;
 }
 

@@ -13,6 +13,8 @@ import { healthRoutes } from "./platform/health.ts";
 import { openApiDocument } from "./platform/openapi.ts";
 import { sessionRoutes } from "./platform/session-routes.ts";
 import { tokenRoutes } from "./platform/token-routes.ts";
+import { createResourceTypes } from "./tags/resource-types.ts";
+import { tagRoutes } from "./tags/routes.ts";
 
 export type App = ReturnType<typeof createApp>;
 
@@ -65,6 +67,14 @@ export function createApp(parts: Parts) {
             sessionMs: settings.session_hours * 3_600_000,
             secure: settings.tls_cert !== undefined || settings.public_url?.startsWith("https:") === true,
             onSignIn: () => parts.onSignIn(),
+          }),
+        )
+        // Before the house's body rules: tags have codes of their own for a body that is no good.
+        .use(
+          tagRoutes({
+            ...parts,
+            types: createResourceTypes(settings.tags.resource_types),
+            missingStatus: settings.tags.missing_status,
           }),
         )
         .use(apiBody(access.identify))

@@ -9,6 +9,7 @@ import { config as configCommand } from "./commands/config.ts";
 import { doctor } from "./commands/doctor.ts";
 import { serve } from "./commands/serve.ts";
 import { service } from "./commands/service.ts";
+import { tags } from "./commands/tags.ts";
 import { token } from "./commands/token.ts";
 import { version } from "./commands/version.ts";
 import type { Machine, Threads } from "./parts.ts";
@@ -26,7 +27,7 @@ const THREADS: Threads = {
 /** Likewise; the executable carries its pages inside and needs no folder. */
 const EMBED_FOLDER = fileURLToPath(new URL("../dist/embed", import.meta.url));
 
-const COMMANDS: Record<string, Command> = { token, account, config: configCommand, doctor, service, version };
+const COMMANDS: Record<string, Command> = { token, account, tags, config: configCommand, doctor, service, version };
 
 const SERVE_USAGE = "serve [flags]";
 
@@ -64,6 +65,7 @@ async function run(argv: string[]): Promise<number> {
     out: print,
     err: complain,
     stdin: () => Bun.stdin.stream(),
+    pour,
   };
   try {
     return await command.run(context);
@@ -141,6 +143,10 @@ function help(command: Command | undefined): number {
 
 function print(line: string): void {
   process.stdout.write(`${line}\n`);
+}
+
+async function pour(bytes: ReadableStream<Uint8Array>): Promise<void> {
+  for await (const chunk of bytes) await Bun.write(Bun.stdout, chunk);
 }
 
 function complain(line: string): void {

@@ -18,6 +18,7 @@ import { createOriginRule, type OriginRule } from "./platform/origin.ts";
 import { createSecrets, loadKey, type Secrets } from "./platform/secrets.ts";
 import { openDatabase } from "./platform/sqlite.ts";
 import { ACCESS_MIGRATIONS, createTokenStore, type TokenStore } from "./platform/tokens.ts";
+import { createTagStore, type TagStore } from "./tags/store.ts";
 
 /** Where each thread's code is. Only src/index.ts can spell these: a bundle has one address for all its modules. */
 export type Threads = { agent: string; describe: string; ledger: string; journal: string };
@@ -51,6 +52,7 @@ export type Parts = {
   classSecrets: ClassSecrets;
   tickets: Tickets;
   hooks: Hooks;
+  tags: TagStore;
   assets: Assets;
   cookieName: () => string;
   /** Set by the first start, which leaves a file behind until somebody has signed in. */
@@ -103,6 +105,8 @@ export function openParts({ settings, log, threads, embedFolder, env, now }: Mac
   });
   closers.push(() => agents.stop());
   metrics.gauge("gatehouse_agents_live", "Agents that have a thread", () => agents.roster.threadCount);
+  const tags = createTagStore(join(folder, "tags.db"), { now, tagsMax: settings.tags.max_per_account });
+  closers.push(tags.close);
 
   const hooks = createHooks({
     folder,
@@ -121,8 +125,11 @@ export function openParts({ settings, log, threads, embedFolder, env, now }: Mac
   closers.push(() => hooks.stop());
   classSecrets.addSource(hooks.envFor);
   agents.onDestroyed(hooks.destroyed);
+  agents.onChanged(hooks.hasten);
 
   processMetrics(metrics, now());
+  metrics.gauge("gatehouse_tagged_resources", "Resources that carry tags", () => tags.counts().resources);
+  metrics.gauge("gatehouse_tags", "Tags on all resources", () => tags.counts().tags);
   metrics.gauge("gatehouse_database_bytes", "Size of each database of the house", () =>
     readdirSync(folder)
       .filter((file) => file.endsWith(".db"))
@@ -144,6 +151,7 @@ export function openParts({ settings, log, threads, embedFolder, env, now }: Mac
     classSecrets,
     tickets: createTickets(now),
     hooks,
+    tags,
     assets: openAssets(embedFolder),
     cookieName,
     onSignIn() {},

@@ -3,6 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { embed } from "../scripts/embed.ts";
+import { threadEntries } from "../scripts/threads.ts";
 import {
   agentThread,
   bannedWords,
@@ -55,6 +56,7 @@ const ROWS: Row[] = [
       importing("src/commands/serve.ts", "../app.ts", "../parts.ts", "../agents/roster.ts", "./api.ts"),
       importing("src/gateway/logs/worker.ts", "../usage.ts", "../../platform/sqlite.ts", "elysia", "node:fs"),
       importing("src/platform/version.ts", "../../package.json", "./log.ts"),
+      at("src/tags/filter.ts", "export const same = <T>(it: T): T => it;"),
     ],
   },
   {
@@ -164,9 +166,16 @@ describe("a thread loads only what it needs", () => {
     expect(existsSync(join(ROOT, entry)) ? agentThread(entry, read) : []).toEqual([]);
   });
 
-  test("no other thread loads the web framework", () => {
-    const entries = src.map(({ path }) => path).filter((path) => /(^|\/|-)worker\.ts$/.test(path));
-    expect(entries.flatMap((entry) => threadGraph(entry, read))).toEqual([]);
+  test("no thread loads the web framework", () => {
+    expect(threadEntries(read("src/index.ts")).flatMap((entry) => threadGraph(entry, read))).toEqual([]);
+  });
+
+  test("every thread that the program starts is found by the build", () => {
+    const index = 'x(new URL("./agents/worker.ts", import.meta.url)); y(new URL("../dist/embed", import.meta.url));';
+    expect(threadEntries(index)).toEqual(["src/agents/worker.ts"]);
+    const spelled = read("src/index.ts").match(/new URL\(/g) ?? [];
+    const others = read("src/index.ts").match(/new URL\("\.\.\/dist\/embed", import\.meta\.url\)/g) ?? [];
+    expect(threadEntries(read("src/index.ts")).length + others.length).toBe(spelled.length);
   });
 });
 

@@ -62,14 +62,15 @@ export function openCatalog({ folder, describe, describeMsMax, filesMax, log, on
         failed.push({ file, problem: description.problem, classes: [...new Set(known)] });
         continue;
       }
-      for (const { exportName, ...description_ } of description.classes) {
-        const twin = found.get(description_.className);
+      for (const { exportName, ...described_ } of description.classes) {
+        const twin = found.get(described_.className);
         if (twin) {
-          const message = `The class ${description_.className} is already in ${basename(twin.file ?? "")}`;
+          const message = `The class ${described_.className} is already in ${basename(twin.file ?? "")}`;
           failed.push({ file, problem: { file, message }, classes: [] });
         } else {
-          const { fingerprint } = description;
-          found.set(description_.className, { ...description_, source: { file, exportName }, file, fingerprint });
+          const { fingerprint, reachesPort } = description;
+          const source = { file, exportName, reachesPort };
+          found.set(described_.className, { ...described_, source, file, fingerprint });
         }
       }
     }

@@ -19,7 +19,8 @@ export type ClassDescription = {
 };
 export type Description =
   /** `fingerprint` changes with the file and with everything it imports. */
-  { ok: true; classes: ClassDescription[]; fingerprint: string } | { ok: false; problem: Problem };
+  | { ok: true; classes: ClassDescription[]; fingerprint: string; reachesPort: boolean }
+  | { ok: false; problem: Problem };
 export type DescribeRequest = { file: string } | { builtIn: true };
 
 declare const self: Worker & { postMessage(message: Description): void };
@@ -43,17 +44,22 @@ async function describeFile(file: string): Promise<Description> {
   const [failure] = bundle.logs.filter((log) => log.level === "error");
   if (!bundle.success) return { ok: false, problem: { file, ...toProblem(failure) } };
   const hasher = new Bun.CryptoHasher("sha256");
-  for (const output of bundle.outputs) hasher.update(await output.arrayBuffer());
+  let reachesPort = false;
+  for (const output of bundle.outputs) {
+    const text = await output.text();
+    hasher.update(text);
+    reachesPort ||= text.includes("worker_threads");
+  }
   const found = await loadClasses(file);
   const odd = found.find(({ className }) => !isClassName(className));
   if (odd) return { ok: false, problem: { file, message: `"${odd.className}" cannot be a class name in a URL` } };
   const classes = found.map(({ exportName, className, agent }) => toDescription(className, exportName, agent));
-  return { ok: true, classes, fingerprint: hasher.digest("hex") };
+  return { ok: true, classes, fingerprint: hasher.digest("hex"), reachesPort };
 }
 
 function describeBuiltIn(): Description {
   const classes = Object.entries(BUILT_IN).map(([className, agent]) => toDescription(className, className, agent));
-  return { ok: true, classes, fingerprint: "built-in" };
+  return { ok: true, classes, fingerprint: "built-in", reachesPort: false };
 }
 
 function toDescription(className: string, exportName: string, agent: AgentClass): ClassDescription {

@@ -2,7 +2,10 @@
 // structured clone drops prototypes and own fields (an Error arrives without its `code`), so what crosses is plain data.
 import type { ErrorCode } from "../platform/errors.ts";
 
-export type ClassSource = { builtIn: string } | { file: string; exportName: string };
+export type ClassSource =
+  | { builtIn: string }
+  /** `reachesPort`: something in it imports worker_threads, whose port would be an unbounded way out. */
+  | { file: string; exportName: string; reachesPort: boolean };
 
 /** What a thread must know before it can become any agent of one class. */
 export type Load = { className: string; source: ClassSource; counters: SharedArrayBuffer; limits: ThreadLimits };

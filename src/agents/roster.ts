@@ -45,6 +45,7 @@ export type Seat = {
   activeMs: number;
   launchedMs: number;
   crashes: number;
+  crashedMs: number;
   restUntilMs: number;
   waitTimer: Timer | undefined;
   condemned: PromiseWithResolvers<void> | undefined;
@@ -66,6 +67,8 @@ export type RosterParts = {
 const HEALTHY_MS = 60_000; // a thread that lived this long was no part of a crash loop
 const RESTLESS_CRASHES = 2; // the first restarts are at once: most crashes are one bad request
 const REST_MS_MAX = 60_000;
+const READY_MS = 10; // preparing a spare takes the time of a core; the answer under way comes first
+const ROOMY = 4; // with fewer threads than this, a free place would cost more wakes than it saves
 const DUE_ROWS_MAX = 500;
 const DUE_CHECK_MS_MAX = 60_000; // clocks jump; a look at the ledger once a minute is cheap
 
@@ -104,6 +107,7 @@ export function createRoster(parts: RosterParts) {
       activeMs: now(),
       launchedMs: 0,
       crashes: 0,
+      crashedMs: 0,
       restUntilMs: 0,
       waitTimer: undefined,
       condemned: undefined,
@@ -115,6 +119,7 @@ export function createRoster(parts: RosterParts) {
   function enter(className: string, name: string, errand: Errand): void {
     const seat = seatOf(className, name);
     seat.activeMs = now();
+    if (seat.phase === "live" && seat.host?.ended) seat.phase = "stopping"; // its thread is about to be gone: wait for it
     if (seat.phase === "live" && seat.host) {
       threads.delete(seat.key); // to the end of the line: most recently used
       threads.set(seat.key, seat);
@@ -183,9 +188,7 @@ export function createRoster(parts: RosterParts) {
         ledgerDueMs: seat.ledgerDueMs,
       },
       {
-        started() {
-          if (!stopping) spares.prepare(entry);
-        },
+        started: () => void setTimeout(getReady, READY_MS, entry),
         socket: audience.take,
         ask: (message) => onAsk(seat, message),
         due: (dueMs) => {
@@ -199,6 +202,22 @@ export function createRoster(parts: RosterParts) {
       },
     );
     giveAll(seat, host);
+  }
+
+  /** For the next wake, once this one was answered: a spare of the class, and a free place. */
+  function getReady(entry: AgentClassEntry): void {
+    if (stopping) return;
+    if (catalog().get(entry.className) === entry) spares.prepare(entry);
+    if (threads.size >= limits.liveMax && limits.liveMax >= ROOMY && waiting.size === 0) sleepOne();
+  }
+
+  function sleepOne(): boolean {
+    for (const seat of threads.values()) {
+      if (seat.phase !== "live" || !seat.host?.idle) continue;
+      void retire(seat, seat.host, null);
+      return true;
+    }
+    return false;
   }
 
   function giveAll(seat: Seat, host: Host): void {
@@ -232,7 +251,7 @@ export function createRoster(parts: RosterParts) {
   function noteSleep(seat: Seat, { dueMs, bytes, queueLength }: Bye): void {
     const { className, name } = seat;
     seat.ledgerDueMs = dueMs;
-    seat.crashes = 0;
+    if (now() - seat.launchedMs > HEALTHY_MS) seat.crashes = 0;
     record(seat, { do: "slept", className, name, atMs: now(), dueMs, bytes, queueLength }).then(
       () => armDue(),
       () => {}, // the ledger logged it; its row says an earlier time, which costs one needless wake
@@ -242,6 +261,7 @@ export function createRoster(parts: RosterParts) {
   function noteCrash(seat: Seat, problem: Problem | undefined): void {
     seat.crashes = now() - seat.launchedMs > HEALTHY_MS ? 1 : seat.crashes + 1;
     const restsMs = restMs(seat.crashes);
+    seat.crashedMs = now();
     seat.restUntilMs = now() + restsMs;
     log.error("agent.crashed", { agent: seat.key, crashes: seat.crashes, restsMs, ...problem });
     // A client that was never greeted would wait for ever; it comes back by itself.
@@ -251,10 +271,8 @@ export function createRoster(parts: RosterParts) {
 
   /** An empty seat costs memory for nothing, but only a row on disk may speak for it. */
   function forgetIfEmpty(seat: Seat): void {
-    const resting = seat.restUntilMs > now();
-    if (seat.phase === "asleep" && seat.audience.clients.size === 0 && seat.writing === 0 && !resting) {
-      if (seat.errands.length === 0) seats.delete(seat.key);
-    }
+    const empty = seat.phase === "asleep" && seat.audience.clients.size === 0 && seat.errands.length === 0;
+    if (empty && seat.writing === 0 && seat.crashes === 0) seats.delete(seat.key);
   }
 
   async function record(seat: Seat, entry: Parameters<Ledger["write"]>[0]): Promise<void> {
@@ -282,13 +300,7 @@ export function createRoster(parts: RosterParts) {
   function makeRoom(): void {
     let wanted = waiting.size;
     for (const seat of threads.values()) if (seat.phase === "stopping") wanted--;
-    for (const seat of threads.values()) {
-      if (wanted <= 0) return;
-      if (seat.phase === "live" && seat.host?.idle) {
-        wanted--;
-        void retire(seat, seat.host, null);
-      }
-    }
+    while (wanted-- > 0 && sleepOne());
   }
 
   async function retire(seat: Seat, host: Host, drainMs: number | null): Promise<void> {
@@ -319,13 +331,19 @@ export function createRoster(parts: RosterParts) {
     }
     if (waiting.size > 0) makeRoom();
     spares.expire(limits.spareIdleMs);
-    for (const seat of seats.values()) if (seat.restUntilMs > 0 && seat.restUntilMs <= now()) onRested(seat);
+    for (const seat of seats.values()) if (seat.crashes > 0) forgive(seat);
   }
 
-  function onRested(seat: Seat): void {
-    seat.restUntilMs = 0;
-    forgetIfEmpty(seat);
-    armDue();
+  /** Crashes count while they follow each other closely; a sleeping agent that had none for a while is as good as new. */
+  function forgive(seat: Seat): void {
+    if (seat.restUntilMs > 0 && seat.restUntilMs <= now()) {
+      seat.restUntilMs = 0;
+      armDue();
+    }
+    if (!seat.host && now() - seat.crashedMs > HEALTHY_MS) {
+      seat.crashes = 0;
+      forgetIfEmpty(seat);
+    }
   }
 
   async function kill(seat: Seat, host: Host): Promise<void> {

@@ -1,5 +1,4 @@
 // Thread entry point: load one class, become one agent of it, and end when told to.
-import { randomUUID } from "node:crypto";
 import { type Assignment, COUNTER, type FromAgent, type Load, type ToAgent } from "./protocol.ts";
 import { type AgentClass, createLife, type Life } from "./runtime/life.ts";
 import { loadClass, provideSdk, toProblem } from "./runtime/loader.ts";
@@ -48,6 +47,7 @@ async function load(message: Load): Promise<void> {
     work.sweep();
   }, message.limits.beatMs);
   try {
+    if ("reachesPort" in message.source && message.source.reachesPort) closePort();
     const agentClass = await loadClass(message.source);
     loaded = { load: message, agentClass, outbox, work, counters };
     outbox.put({ type: "loaded" });
@@ -68,7 +68,7 @@ async function become(assignment: Assignment): Promise<void> {
       work,
       now: Date.now,
       random: Math.random,
-      newId: () => randomUUID().replaceAll("-", "").slice(0, 20),
+      newId: () => crypto.randomUUID().replaceAll("-", "").slice(0, 20),
       toProblem,
       onEventDone: () => void Atomics.add(counters, COUNTER.eventsDone, 1),
     });
@@ -103,7 +103,10 @@ function takePostMessage(): (batch: FromAgent[]) => void {
     throw new Error("Agents talk through connections, calls and requests, not through postMessage");
   };
   Object.defineProperty(self, "postMessage", { value: refuse });
-  // Before anyone imports it: the port is the same way out under another name.
-  Object.defineProperty(process.getBuiltinModule("node:worker_threads"), "parentPort", { value: null });
   return own;
+}
+
+/** The same way out under another name. Loading that module takes longer than all of ours, so only where it is used. */
+function closePort(): void {
+  Object.defineProperty(process.getBuiltinModule("node:worker_threads"), "parentPort", { value: null });
 }

@@ -20,6 +20,8 @@ export type CommandContext = {
   out(line: string): void;
   err(line: string): void;
   stdin(): ReadableStream<Uint8Array>;
+  /** Any amount to standard output, no faster than its reader takes it. */
+  pour(bytes: ReadableStream<Uint8Array>): Promise<void>;
 };
 
 /** The HTTP API with admin authority: of the running server, or in this process when none runs. */

@@ -62,7 +62,7 @@ function dataFolder({ data }: Patient): Finding {
   if (!mayWrite(data))
     return { level: "bad", says: `the data folder ${data} is not writable`, fix: "chown it to this user" };
   if (process.platform !== "win32" && (statSync(data).mode & OTHERS) !== 0) {
-    return { level: "bad", says: `others can look into the data folder ${data}`, fix: `chmod 700 ${data}` };
+    return { level: "note", says: `others can see file names in the data folder ${data}`, fix: `chmod 700 ${data}` };
   }
   return { level: "ok", says: `the data folder is ${data}` };
 }

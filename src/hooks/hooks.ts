@@ -79,6 +79,7 @@ export function createHooks(parts: HookParts) {
   });
   metrics.gauge("gatehouse_hook_attempts_in_flight", "Attempts under way", () => dispatch.inFlight());
   let ready: Promise<void> | undefined;
+  let started = false;
 
   function onOutcome({ job, atMs, status, answer, reason, durationMs }: Outcome): void {
     attempts({ source: job.row.source, result: status === "pending" ? "failed" : status }).add();
@@ -116,6 +117,7 @@ export function createHooks(parts: HookParts) {
     envFor: sources.envFor,
     /** Called by the server, not by a verb that opens the folder for a moment. */
     async start(): Promise<void> {
+      started = true;
       try {
         await dispatch.start();
       } catch (error) {
@@ -132,10 +134,11 @@ export function createHooks(parts: HookParts) {
         .ask("destroyed", { className, name, nowMs: now() })
         .catch((error) => log.error("hook.destroyed", { error }));
     },
-    /** Code was mended or added: what waits for it is due now. */
-    async hasten(classNames: readonly string[]): Promise<void> {
-      for (const className of classNames) await journal.ask("hasten", { className, nowMs: now() });
-      await dispatch.pump();
+    /** Code was mended or added: what waits for it is due now. Before the start everything is due anyway. */
+    hasten(classNames: readonly string[]): void {
+      if (!started) return;
+      const asked = classNames.map((className) => journal.ask("hasten", { className, nowMs: now() }));
+      Promise.all(asked).then(dispatch.pump, (error) => log.error("hook.hasten", { error }));
     },
     async stop(): Promise<void> {
       dispatch.stop();

@@ -108,6 +108,26 @@ export const Settings = t.Object(
       },
       strict,
     ),
+    tags: t.Object(
+      {
+        missing_status: t.Union([t.Literal(500), t.Literal(404)], {
+          default: 500,
+          description:
+            "status of a read of a resource that was never tagged; 404 is what the interface announces for later",
+        }),
+        max_per_account: t.Integer({
+          default: 0,
+          minimum: 0,
+          maximum: 1_000_000_000,
+          description: "tags that one account may hold; 0 is no limit",
+        }),
+        resource_types: t.Array(t.String({ pattern: "^[a-z][a-z0-9_]{0,63}$" }), {
+          default: [],
+          description: "resource types of your own, such as device, vm, container",
+        }),
+      },
+      strict,
+    ),
   },
   strict,
 );
@@ -218,6 +238,9 @@ function readFile(
 }
 
 function fromText(schema: TSchema, text: string): unknown {
+  // A choice between numbers is written as text here, like any number.
+  const choice = schema.anyOf?.find((one: TSchema) => String(one.const) === text);
+  if (choice) return choice.const;
   if (schema.type === "integer" || schema.type === "number")
     return /^-?\d+(\.\d+)?$/.test(text) ? Number(text) : undefined;
   if (schema.type === "boolean")

@@ -102,7 +102,7 @@ export function edge({ log, metrics, origins, trustedProxies, trace, routes }: E
     if (thrown instanceof ValidationError && thrown.type !== "response")
       return new AppError("input.invalid", { say: toSentence(thrown) });
     const error = toAppError(thrown);
-    if (error.status >= 500 && !request.signal.aborted) {
+    if (error.status >= 500 && !error.expected && !request.signal.aborted) {
       const cause = error.cause ?? error;
       log.error("request.failed", {
         request_id: requestIdOf(request),

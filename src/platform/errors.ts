@@ -43,6 +43,27 @@ export const ERRORS = {
   "agent.slow": [504, "The agent did not answer in time", 7000],
   "agent.stuck": [504, "The agent's thread is stuck in a call that cannot be ended", 7000],
   "agent.destroyed": [410, "The agent was destroyed", 7002],
+
+  // Tags: the numbers 1002 to 1015 and their sentences are the interface's own; 1001, 1004 and 1008 are ours
+  "tags.missing": [500, "resource not found", 1001],
+  "tags.missing_later": [404, "resource not found", 1001],
+  "tags.set_payload": [400, "Invalid set payload", 1002],
+  "tags.reference": [400, "resource_type and resource_id are required", 1003],
+  "tags.precondition": [412, "If-Match does not match: the tags have changed since", 1004],
+  "tags.type": [400, "Invalid resource type", 1006],
+  "tags.filter": [
+    400,
+    "tag parameter must be in format key, key=value, key=value1,value2, !key, key!=value or key!=value1,value2",
+    1007,
+  ],
+  "tags.account_full": [400, "This account is at its tag limit", 1008],
+  "tags.key_missing": [400, "tag_key is required", 1009],
+  "tags.filters_max": [400, "too many tag filters (maximum 20)", 1010],
+  "tags.key_long": [400, "tag key too long (maximum 256 characters)", 1011],
+  "tags.value_long": [400, "tag value too long (maximum 1024 characters)", 1012],
+  "tags.values_max": [400, "too many OR values in tag filter (maximum 10)", 1013],
+  "tags.key": [400, "Invalid tag key", 1014],
+  "tags.delete_payload": [400, "Invalid delete payload", 1015],
 } as const satisfies Record<string, Row>;
 
 export type ErrorCode = keyof typeof ERRORS;
@@ -54,6 +75,8 @@ type Detail = {
   headers?: Record<string, string>;
   /** The answer waits this long: the price of a wrong guess. */
   delayMs?: number;
+  /** An answer that the interface prescribes, whatever its status: nothing failed, so nothing is logged. */
+  expected?: boolean;
   /** For the log alone. */
   cause?: unknown;
 };
@@ -63,12 +86,14 @@ export class AppError extends Error {
   readonly code: ErrorCode;
   readonly headers: Record<string, string>;
   readonly delayMs: number;
+  readonly expected: boolean;
 
-  constructor(code: ErrorCode, { say, headers = {}, delayMs = 0, cause }: Detail = {}) {
+  constructor(code: ErrorCode, { say, headers = {}, delayMs = 0, expected = false, cause }: Detail = {}) {
     super(say ?? ERRORS[code][1], { cause });
     this.code = code;
     this.headers = headers;
     this.delayMs = delayMs;
+    this.expected = expected;
   }
 
   get status(): number {

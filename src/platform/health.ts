@@ -1,7 +1,6 @@
 // Is it alive, is it ready, how is it doing: three routes for machines that watch us.
 import { Elysia } from "elysia";
 import type { Access } from "./access.ts";
-import { AppError } from "./errors.ts";
 import type { Metrics } from "./metrics.ts";
 import type { OriginRule } from "./origin.ts";
 
@@ -57,11 +56,4 @@ export function processMetrics(metrics: Metrics, startedAtMs: number): void {
     const { user, system } = process.cpuUsage();
     return (user + system) / 1e6;
   });
-}
-
-/** A part that is stopping answers nothing new. */
-export function refuseWhile(stopping: () => boolean): () => void {
-  return () => {
-    if (stopping()) throw new AppError("server.stopping", { headers: { "retry-after": "5" } });
-  };
 }

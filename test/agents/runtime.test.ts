@@ -1,6 +1,6 @@
 // One agent at a time, through the main thread's own entry: state, storage, calls, requests, queue, schedules.
 import { describe, expect, test } from "bun:test";
-import { startAgents, until } from "../support/agents.ts";
+import { failure, startAgents, until } from "../support/agents.ts";
 
 const COUNTER = `
 import { Agent, callable } from "gatehouse";
@@ -35,7 +35,7 @@ describe("refusals", () => {
 
   test("a callable's own message is told, a request's failure is not", async () => {
     await using agents = await startAgents({ files: { "counter.ts": COUNTER } });
-    await expect(agents.call("counter", "a", "fail", [])).rejects.toMatchObject({
+    expect(await failure(agents.call("counter", "a", "fail", []))).toMatchObject({
       code: "agent.call_failed",
       message: "not today",
     });

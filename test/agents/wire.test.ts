@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { agentFetch } from "agents/client";
 import { openClient, startAgentHouse } from "../support/agent-house.ts";
-import { until } from "../support/agents.ts";
+import { failure, until } from "../support/agents.ts";
 
 const ROOM = `
 import { Agent, callable, getCurrentAgent, type Connection, type StreamingResponse } from "agents";
@@ -125,7 +125,7 @@ describe("calls", () => {
     const last = await client.call("count", [4], { stream: { onChunk: (chunk) => void chunks.push(chunk) } });
     expect([chunks, last]).toEqual([[1, 2, 3], 4]);
     expect(await client.call("stops", [], { stream: {} })).toBeUndefined();
-    await expect(client.call("breaks", [], { stream: {} })).rejects.toThrow("in mid-air");
+    expect((await failure(client.call("breaks", [], { stream: {} }))).message).toContain("in mid-air");
   });
 
   test("a hundred raw messages sent at once come back in order; bytes stay bytes", async () => {
@@ -189,7 +189,7 @@ describe("state", () => {
     reader.setState({ count: 5, heard: [] });
     await until(() => errors.length > 0);
     expect(errors).toEqual(["Connection is readonly"]);
-    await expect(reader.call("add")).rejects.toThrow("Connection is readonly");
+    expect((await failure(reader.call("add"))).message).toContain("Connection is readonly");
     using writer = openClient(house, "chat-room", "lobby", token);
     expect(await writer.call("add")).toBe(1);
     await until(() => states(reader).length === 3);
@@ -219,7 +219,7 @@ describe("permissions on an open connection", () => {
     });
     await reader.ready;
     expect(reader.state).toEqual({ count: 1, heard: [] });
-    await expect(reader.call("add")).rejects.toThrow("Connection is readonly");
+    expect((await failure(reader.call("add"))).message).toContain("Connection is readonly");
     reader.setState({ count: 9, heard: [] });
     reader.send("hello?");
     await until(() => errors.length > 0);
@@ -246,7 +246,7 @@ describe("permissions on an open connection", () => {
     expect(body.result.permission).toBe("agents:read");
     using reader = openClient(house, "chat-room", "lobby", body.result.token);
     await reader.ready;
-    await expect(reader.call("add")).rejects.toThrow("Connection is readonly");
+    expect((await failure(reader.call("add"))).message).toContain("Connection is readonly");
     using elsewhere = openClient(house, "chat-room", "cellar", body.result.token);
     await until(() => elsewhere.closes.length > 0);
     expect(elsewhere.closes[0]?.code).toBe(4401);

@@ -52,6 +52,11 @@ test("without a token the page says so and opens with one; a wrong one is refuse
   await page.getByRole("heading", { name: /^Gatehouse/ }).waitFor();
   expect(await tryOut(page)).toBe("200");
 
+  const download = page.waitForEvent("download");
+  await page.getByRole("link", { name: "Download the OpenAPI document" }).click();
+  const saved = await (await download).path();
+  expect((await Bun.file(saved).json()).openapi).toStartWith("3.1");
+
   await page.reload(); // the token that opened the page is remembered by it
   await page.getByRole("heading", { name: /^Gatehouse/ }).waitFor();
   expect([...watched.hosts]).toEqual([host()]);

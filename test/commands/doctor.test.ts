@@ -33,12 +33,6 @@ type Ill = { name: string; make(data: string): void; args?: string[]; says: RegE
 describe("what keeps it from running well ends with 1 and says what to do", () => {
   const ILL: Ill[] = [
     {
-      name: "a data folder that others can look into",
-      make: (data) => chmodSync(data, 0o755),
-      says: /^BAD .*others can look into the data folder/m,
-      fix: /chmod 700 /,
-    },
-    {
       name: "a key that others can read",
       make: (data) => chmodSync(join(data, "secret.key"), 0o640),
       says: /^BAD .*others can read the encryption key/m,
@@ -94,6 +88,14 @@ describe("what keeps it from running well ends with 1 and says what to do", () =
     expect(out).toContain(`cannot listen on 127.0.0.1:${other.port} (EADDRINUSE)`);
     expect([code, out.includes("--port")]).toEqual([1, true]);
   });
+});
+
+test("a folder whose file names others can see is worth a note, not a refusal", async () => {
+  const data = healthy();
+  chmodSync(data, 0o755);
+  const { out, code } = await examine(data);
+  expect(out).toMatch(/^note {2}others can see .*\n +chmod 700 /m);
+  expect(code).toBe(0);
 });
 
 test("few open files are worth a note, not a refusal", async () => {

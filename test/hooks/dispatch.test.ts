@@ -242,7 +242,7 @@ describe("in a whole house", () => {
     expect((await sendGeneric(house, "/webhooks/kept", "{}", { "x-delivery-id": "first" })).status).toBe(202);
     expect((await sendGeneric(house, "/webhooks/kept", "{}", { "x-delivery-id": "second" })).status).toBe(202);
     expect((await sendGeneric(house, "/webhooks/other", "{}", { "x-delivery-id": "second" })).status).toBe(200);
-    await house.parts.hooks.hasten(["line"]);
+    house.parts.hooks.hasten(["line"]);
     await until(async () => (await house.api("GET", "/api/hooks/deliveries?status=done")).body.result.length === 3);
     expect(await order("kept")).toEqual(["first", "second"]);
     await house.api("PATCH", "/api/hooks/sources/generic", { ordered: false });

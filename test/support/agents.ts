@@ -101,10 +101,25 @@ export async function startAgents({ files = {}, limits = {}, secretsOf = () => (
 }
 
 /** Waits for a condition; the test's own timeout ends it when it never comes. */
-export async function until<T>(look: () => T | Promise<T>): Promise<NonNullable<T>> {
+export async function until<T>(look: () => T | Promise<T>): Promise<Exclude<NonNullable<T>, false>> {
   for (;;) {
     const found = await look();
-    if (found !== undefined && found !== null && found !== false) return found;
+    if (isThere(found)) return found;
     await Bun.sleep(5);
   }
+}
+
+/** What a promise was rejected with. (`expect(…).rejects` blocks the event loop that a thread's answer needs.) */
+// biome-ignore lint/suspicious/noExplicitAny: a test reads the error field by field, and a wrong one fails its expectation
+export async function failure(promise: Promise<unknown>): Promise<any> {
+  const outcome = await promise.then(
+    () => undefined,
+    (error: unknown) => ({ error }),
+  );
+  if (!outcome) throw new Error("expected a failure, and there was none");
+  return outcome.error;
+}
+
+function isThere<T>(found: T): found is Exclude<NonNullable<T>, false> {
+  return found !== undefined && found !== null && found !== false;
 }

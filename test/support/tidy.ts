@@ -4,11 +4,12 @@ export type Source = { path: string; text: string };
 /** The path as seen from the project's root, with `/`; the answer is what is wrong, empty when nothing is. */
 export type Rule = (source: Source) => string[];
 
-const transpiler = new Bun.Transpiler({ loader: "tsx" });
+// A generic arrow function is a tag to the one, a tag is a comparison to the other.
+const transpilers = { ts: new Bun.Transpiler({ loader: "ts" }), tsx: new Bun.Transpiler({ loader: "tsx" }) };
 
 /** What is imported when the program runs: the transpiler drops what is only a type. */
-export function importsAtRun({ text }: Source): string[] {
-  return transpiler.scanImports(text).map((one) => one.path);
+export function importsAtRun({ path, text }: Source): string[] {
+  return transpilers[path.endsWith(".tsx") ? "tsx" : "ts"].scanImports(text).map((one) => one.path);
 }
 
 /** Types too: who knows another room's types is tied to it. */

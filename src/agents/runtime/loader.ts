@@ -1,5 +1,4 @@
 // Turning a user's file into agent classes, and whatever goes wrong on the way into a problem with file and line.
-import { basename, extname } from "node:path";
 import type { ClassSource, Problem } from "../protocol.ts";
 import { Agent } from "../sdk/agent.ts";
 import type { createSdk } from "../sdk/module.ts";
@@ -45,7 +44,7 @@ export async function loadClasses(
 /** Export name; a default export by its class name; an anonymous one (Bun calls it `<file>_default`) by its file. */
 function classNameFor(exportName: string, ownName: string, file: string): string {
   if (exportName !== "default") return toKebab(exportName);
-  const stem = basename(file, extname(file));
+  const stem = file.replace(/^.*[/\\]/, "").replace(/\.[a-z]+$/, "");
   const anonymous = ownName === "" || ownName === "default" || ownName.endsWith("_default");
   return toKebab(anonymous ? stem : ownName);
 }

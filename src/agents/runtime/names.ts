@@ -1,6 +1,4 @@
-// What an agent is called: its class in a URL, its own name, and the file its name leads to. Pure.
-import { createHash } from "node:crypto";
-import { join } from "node:path";
+// What an agent is called: its class in a URL, its own name, and the file its name leads to. Pure, and free of imports: threads load it.
 
 export const NAME_CHARS_MAX = 128;
 const SLUG_CHARS_MAX = 40; // readable in a listing, and far from the 255 bytes of a file name
@@ -27,11 +25,11 @@ export function isAgentName(text: string): boolean {
 
 /** Two names that differ in one letter's case are two agents, on every file system: the digest keeps them apart. */
 export function databasePath(folder: string, className: string, name: string): string {
-  const digest = createHash("sha256").update(name).digest("hex");
+  const digest = new Bun.CryptoHasher("sha256").update(name).digest("hex");
   const slug = name
     .toLowerCase()
     .replace(/[^a-z0-9._-]+/g, "-")
     .replace(/^\.+/, "")
     .slice(0, SLUG_CHARS_MAX);
-  return join(folder, className, digest.slice(0, 2), `${slug}-${digest.slice(0, 16)}.db`);
+  return `${folder}/${className}/${digest.slice(0, 2)}/${slug}-${digest.slice(0, 16)}.db`;
 }

@@ -1,21 +1,26 @@
 // What an agent tells about itself: a diagnostics channel per kind inside its thread, and trouble to the house's log.
-import { channel } from "node:diagnostics_channel";
 import type { AgentEvent } from "../protocol.ts";
 import type { Observability } from "../sdk/agent.ts";
 import type { Outbox } from "./outbox.ts";
 
 /** The channel names existing listeners subscribe to; the queue's events are on the schedule channel, as they expect. */
-const CHANNELS: Record<string, string> = { queue: "agents:schedule" };
-const LIFECYCLE = new Set(["connect", "disconnect", "destroy"]);
+const CHANNELS: Record<string, string> = {
+  queue: "agents:schedule",
+  connect: "agents:lifecycle",
+  disconnect: "agents:lifecycle",
+  destroy: "agents:lifecycle",
+};
 /** Every call and every state change would double the traffic for a log line nobody asked for. */
 const TROUBLE = /:(error|retry|failed|interrupted)$|^destroy$/;
 
 export function createObservability(outbox: Outbox): Observability {
+  let channels: typeof import("node:diagnostics_channel") | undefined;
   return {
     emit(event) {
       const kind = event.type.split(":")[0] ?? event.type;
-      const name = LIFECYCLE.has(kind) ? "agents:lifecycle" : (CHANNELS[kind] ?? `agents:${kind}`);
-      channel(name).publish(event);
+      // Not imported at the top: a thread that tells nothing before it sleeps again should not pay for it.
+      channels ??= process.getBuiltinModule("node:diagnostics_channel");
+      channels.channel(CHANNELS[kind] ?? `agents:${kind}`).publish(event);
       const { type, payload, timestamp }: AgentEvent = event;
       if (TROUBLE.test(type)) outbox.put({ type: "event", event: { type, payload, timestamp } });
     },

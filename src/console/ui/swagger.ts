@@ -48,6 +48,10 @@ async function load(token?: string): Promise<Answer> {
 
 function show(spec: Record<string, unknown>, token?: string): void {
   door.hidden = true;
+  // Out of what was loaded: a plain link would be asked for without the token.
+  const link = find("document", HTMLAnchorElement);
+  link.href = URL.createObjectURL(new Blob([JSON.stringify(spec, null, 2)], { type: "application/json" }));
+  link.hidden = false;
   const ui = SwaggerUI({
     spec,
     dom_id: "#swagger",
