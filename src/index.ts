@@ -7,6 +7,7 @@ import { lazyConnection } from "./commands/api.ts";
 import { type Command, type CommandContext, CommandError } from "./commands/command.ts";
 import { config as configCommand } from "./commands/config.ts";
 import { doctor } from "./commands/doctor.ts";
+import { hook } from "./commands/hook.ts";
 import { serve } from "./commands/serve.ts";
 import { service } from "./commands/service.ts";
 import { tags } from "./commands/tags.ts";
@@ -27,7 +28,16 @@ const THREADS: Threads = {
 /** Likewise; the executable carries its pages inside and needs no folder. */
 const EMBED_FOLDER = fileURLToPath(new URL("../dist/embed", import.meta.url));
 
-const COMMANDS: Record<string, Command> = { token, account, tags, config: configCommand, doctor, service, version };
+const COMMANDS: Record<string, Command> = {
+  token,
+  account,
+  tags,
+  config: configCommand,
+  doctor,
+  service,
+  hook,
+  version,
+};
 
 const SERVE_USAGE = "serve [flags]";
 
