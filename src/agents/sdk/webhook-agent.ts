@@ -178,7 +178,7 @@ export class WebhookAgent<Env = Record<string, unknown>, State = WebhookState> e
   #ensureTables(): void {
     if (this.#tables) return;
     this.sql`create table if not exists events (
-      id text primary key, type text not null, action text, title text not null, description text, url text, actor text,
+      id text primary key not null, type text not null, action text, title text not null, description text, url text, actor text,
       payload text, timestamp text not null)`;
     this.sql`create index if not exists events_timestamp on events (timestamp desc)`;
     this.sql`create table if not exists gatehouse_inbox (
