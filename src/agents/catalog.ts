@@ -78,12 +78,14 @@ export function openCatalog({ folder, describe, describeMsMax, filesMax, log, on
     for (const entry of builtIn) {
       if (!found.has(entry.className) && !lost.has(entry.className)) found.set(entry.className, entry);
     }
+    const mended = new Set(broken.flatMap((one) => one.classes).filter((className) => !lost.has(className)));
     tellProblems(failed);
     classes = found;
     broken = failed;
-    const changed = [...new Set([...before.keys(), ...found.keys()])].filter((className) => {
+    const changed = [...new Set([...before.keys(), ...found.keys(), ...mended])].filter((className) => {
       // A class whose file broke keeps its running agents; everyone else with other code than before starts anew.
-      return !lost.has(className) && before.get(className)?.fingerprint !== found.get(className)?.fingerprint;
+      if (lost.has(className)) return false;
+      return mended.has(className) || before.get(className)?.fingerprint !== found.get(className)?.fingerprint;
     });
     if (changed.length > 0) onChange(changed);
   }

@@ -1,7 +1,10 @@
 // Request and response schemas of agent management.
 import { type Static, Type as t } from "@sinclair/typebox";
+import { t as elysia } from "elysia";
 import { strict, Time } from "../platform/schema.ts";
 
+/** A number as a query spells it: text. */
+const { Numeric } = elysia;
 const Json = t.Unknown({ description: "any JSON value" });
 export const ClassName = t.String({ minLength: 1, maxLength: 128, examples: ["chat-room"] });
 export const AgentName = t.String({ minLength: 1, maxLength: 128, examples: ["lobby"] });
@@ -60,7 +63,7 @@ export const AgentDetail = t.Composite([
 export const ListQuery = t.Object({
   prefix: t.Optional(t.String({ maxLength: 128 })),
   cursor: t.Optional(t.String({ maxLength: 128, description: "the name after which to go on" })),
-  limit: t.Optional(t.Integer({ minimum: 1, maximum: 1_000, default: 100 })),
+  limit: t.Optional(Numeric({ minimum: 1, maximum: 1_000, default: 100, multipleOf: 1 })),
 });
 
 export const State = t.Object({ state: Json });
