@@ -3,6 +3,10 @@ import { Elysia } from "elysia";
 import { agentManagementRoutes } from "./agents/management.ts";
 import { agentRoutes } from "./agents/routes.ts";
 import { consoleRoutes } from "./console/routes.ts";
+import { gatewayManagement } from "./gateway/gateway-routes.ts";
+import { logManagement } from "./gateway/log-routes.ts";
+import { providerManagement } from "./gateway/provider-routes.ts";
+import { gatewayRoutes } from "./gateway/routes.ts";
 import { hookManagementRoutes } from "./hooks/management.ts";
 import { hookRoutes } from "./hooks/routes.ts";
 import type { Parts } from "./parts.ts";
@@ -46,6 +50,7 @@ export function createApp(parts: Parts) {
         routes: () => app.routes,
       }),
     )
+    .use(gatewayRoutes(parts.gateway.forward))
     .use(consoleRoutes(parts.assets))
     .use(healthRoutes({ ...parts, metricsOpen: settings.metrics_open }))
     .get(
@@ -80,6 +85,18 @@ export function createApp(parts: Parts) {
         .use(apiBody(access.identify))
         .use(accountRoutes(parts))
         .use(tokenRoutes(parts))
+        .use(
+          gatewayManagement({
+            ...parts,
+            ...parts.gateway,
+            mintRun: (accountId, gatewayId, name) =>
+              parts.tokens.mint({ name, permissions: ["run"], scope: { accountId, gatewayId } }),
+            revokeRun: (accountId, gatewayId) => parts.tokens.revokeWithin({ accountId, gatewayId }),
+            originOf: (request) => settings.public_url ?? new URL(request.url).origin,
+          }),
+        )
+        .use(logManagement({ ...parts, ...parts.gateway }))
+        .use(providerManagement({ ...parts, ...parts.gateway }))
         .use(agentManagementRoutes(parts))
         .use(hookManagementRoutes(parts)),
     );

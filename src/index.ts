@@ -4,10 +4,12 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { account } from "./commands/account.ts";
 import { lazyConnection } from "./commands/api.ts";
-import { type Command, type CommandContext, CommandError } from "./commands/command.ts";
+import { type Command, type CommandContext, CommandError, whyOf } from "./commands/command.ts";
 import { config as configCommand } from "./commands/config.ts";
 import { doctor } from "./commands/doctor.ts";
+import { gateway } from "./commands/gateway.ts";
 import { hook } from "./commands/hook.ts";
+import { logs } from "./commands/logs.ts";
 import { serve } from "./commands/serve.ts";
 import { service } from "./commands/service.ts";
 import { tags } from "./commands/tags.ts";
@@ -19,6 +21,7 @@ import { createLog } from "./platform/log.ts";
 
 /** Spelled here and nowhere else: inside a compiled executable only this module knows where the others are. */
 const THREADS: Threads = {
+  gatewayLogs: new URL("./gateway/logs/worker.ts", import.meta.url).href,
   agent: new URL("./agents/worker.ts", import.meta.url).href,
   describe: new URL("./agents/describe-worker.ts", import.meta.url).href,
   ledger: new URL("./agents/ledger-worker.ts", import.meta.url).href,
@@ -31,6 +34,8 @@ const EMBED_FOLDER = fileURLToPath(new URL("../dist/embed", import.meta.url));
 const COMMANDS: Record<string, Command> = {
   token,
   account,
+  gateway,
+  logs,
   tags,
   config: configCommand,
   doctor,
@@ -52,9 +57,9 @@ try {
 async function run(argv: string[]): Promise<number> {
   const [first = "serve"] = argv;
   const verb = first.startsWith("-") ? "serve" : first;
-  const command = COMMANDS[verb];
+  const command = commandOf(verb);
   if (verb === "help" || argv.includes("--help") || argv.includes("-h"))
-    return help(COMMANDS[argv[1] ?? ""] ?? command);
+    return help(commandOf(argv[1] ?? "") ?? command);
   if (argv[0] === "--version") return run(["version"]);
   if (verb !== "serve" && !command) throw new CommandError(`"${verb}" is no command; gatehouse help lists them`, 2);
 
@@ -82,6 +87,11 @@ async function run(argv: string[]): Promise<number> {
   } finally {
     await close();
   }
+}
+
+/** By own name: `gatehouse constructor` is no command, although every object has one. */
+function commandOf(verb: string): Command | undefined {
+  return Object.hasOwn(COMMANDS, verb) ? COMMANDS[verb] : undefined;
 }
 
 function parseFlags(argv: string[], command: Command | undefined) {
@@ -114,7 +124,7 @@ function readConfig({ config: fromFlag, ...flags }: Record<string, string>): Con
   const named = fromFlag ?? process.env.GATEHOUSE_CONFIG;
   const path = named ?? "gatehouse.toml";
   if (named !== undefined && !existsSync(named)) throw new CommandError(`the settings file ${named} does not exist`, 2);
-  const file = existsSync(path) ? { path, text: readFileSync(path, "utf8") } : undefined;
+  const file = existsSync(path) ? { path, text: read(path) } : undefined;
   const result = parseConfig({ ...(file && { file }), env: process.env, flags });
   if (!result.ok) throw new CommandError(result.problems.join("\n"), 2);
   return { ...result, settings: { ...result.settings, ...adminFromFile(result) } };
@@ -124,11 +134,19 @@ function adminFromFile({ settings }: Config): { admin_token?: string } {
   const path = settings.admin_token_file;
   if (path === undefined || settings.admin_token !== undefined) return {};
   if (!existsSync(path)) throw new CommandError(`admin_token_file: ${path} does not exist`, 2);
-  const admin_token = readFileSync(path, "utf8").trim();
+  const admin_token = read(path).trim();
   if (!ADMIN_TOKEN.test(admin_token)) {
     throw new CommandError(`admin_token_file: ${path} holds no token of 32 to 256 characters without spaces`, 2);
   }
   return { admin_token };
+}
+
+function read(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch (error) {
+    throw new CommandError(`${path} cannot be read: ${whyOf(error)}`, 2);
+  }
 }
 
 function toMachine({ settings }: Config): Machine {
@@ -144,8 +162,8 @@ function help(command: Command | undefined): number {
   }
   print("gatehouse: AI gateway, webhook agents and resource tags in one process");
   print("");
-  print(`  ${SERVE_USAGE.padEnd(12)} start the server (also without a verb)`);
-  for (const [name, { summary }] of Object.entries(COMMANDS)) print(`  ${name.padEnd(12)} ${summary}`);
+  print(`  ${SERVE_USAGE.padEnd(14)} start the server (also without a verb)`);
+  for (const [name, { summary }] of Object.entries(COMMANDS)) print(`  ${name.padEnd(14)} ${summary}`);
   print("");
   print("gatehouse help VERB tells more; gatehouse config --explain lists every setting.");
   return 0;

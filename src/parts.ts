@@ -1,5 +1,5 @@
 // What one running Gatehouse is made of: opened in this order, closed in reverse.
-import { readdirSync, statSync } from "node:fs";
+import { existsSync, readdirSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { type Agents, createAgents } from "./agents/agents.ts";
 import { thisMachine, toLimits } from "./agents/bounds.ts";
@@ -7,6 +7,7 @@ import { type ClassSecrets, createClassSecrets } from "./agents/class-secrets.ts
 import { openLedger } from "./agents/ledger.ts";
 import { createTickets, type Tickets } from "./agents/tickets.ts";
 import { type Assets, openAssets } from "./console/assets.ts";
+import { type GatewayPart, openGateway } from "./gateway/gateway.ts";
 import { createHooks, type Hooks } from "./hooks/hooks.ts";
 import { type Access, accessGuard, createAccess, type Guard } from "./platform/access.ts";
 import { createBrake } from "./platform/brake.ts";
@@ -21,7 +22,7 @@ import { ACCESS_MIGRATIONS, createTokenStore, type TokenStore } from "./platform
 import { createTagStore, type TagStore } from "./tags/store.ts";
 
 /** Where each thread's code is. Only src/index.ts can spell these: a bundle has one address for all its modules. */
-export type Threads = { agent: string; describe: string; ledger: string; journal: string };
+export type Threads = { gatewayLogs: string; agent: string; describe: string; ledger: string; journal: string };
 
 export type Machine = {
   settings: Settings;
@@ -54,6 +55,7 @@ export type Parts = {
   hooks: Hooks;
   tags: TagStore;
   assets: Assets;
+  gateway: GatewayPart;
   cookieName: () => string;
   /** Set by the first start, which leaves a file behind until somebody has signed in. */
   onSignIn: () => void;
@@ -74,22 +76,46 @@ export function openParts({ settings, log, threads, embedFolder, env, now }: Mac
   const metrics = createMetrics();
   const origins = createOriginRule(settings);
 
+  const isNew = !existsSync(join(folder, "gatehouse.db"));
   const db = openDatabase(join(folder, "gatehouse.db"), ACCESS_MIGRATIONS);
   closers.push(() => db.close());
   const tokens = createTokenStore(db, now);
   if (!tokens.hasAccount("home")) tokens.createAccount("home", "Home");
-  if (settings.admin_token !== undefined) tokens.setAdmin(settings.admin_token);
-  const flush = setInterval(tokens.flushUsed, USED_FLUSH_MS);
+  const flushUsed = (): void => {
+    try {
+      tokens.flushUsed();
+    } catch (error) {
+      log.warn("tokens.used", { message: "when tokens were last used could not be stored", error });
+    }
+  };
+  const flush = setInterval(flushUsed, USED_FLUSH_MS);
   closers.push(() => {
     clearInterval(flush);
-    tokens.flushUsed();
+    flushUsed();
   });
 
   const cookieName = () => `gatehouse_${listening.port}`;
   const localKey = Buffer.from(loadKey(join(folder, "local.key"))).toString("hex");
   const access = createAccess({ tokens, brake: createBrake(now), origins, localKey, cookieName });
-  const secrets = createSecrets(loadKey(settings.key_file ?? join(folder, "secret.key")));
+  const keyFile = settings.key_file ?? join(folder, "secret.key");
+  if (!isNew && !existsSync(keyFile)) {
+    log.warn("key.missing", { message: `${keyFile} was not there and is made anew: what the old key sealed is lost` });
+  }
+  const secrets = createSecrets(loadKey(keyFile));
 
+  const gateway = openGateway({
+    folder,
+    settings,
+    log,
+    now,
+    metrics,
+    access,
+    origins,
+    secrets,
+    listening,
+    logThreadUrl: threads.gatewayLogs,
+  });
+  closers.push(gateway.close);
   const ledger = openLedger(join(folder, "agents.db"), threads.ledger, log);
   closers.push(() => ledger.close());
   const classSecrets = createClassSecrets(ledger, secrets, env, now);
@@ -153,9 +179,14 @@ export function openParts({ settings, log, threads, embedFolder, env, now }: Mac
     hooks,
     tags,
     assets: openAssets(embedFolder),
+    gateway,
     cookieName,
     onSignIn() {},
-    checks: () => ({ listening: !listening.stopping, journal: hooks.isUp() }),
+    checks: () => ({
+      listening: !listening.stopping,
+      gateway_logs: gateway.logs.isOpen(),
+      journal: hooks.isUp(),
+    }),
     begin() {
       void hooks.start();
     },

@@ -6,6 +6,7 @@ import { LOG_LEVELS } from "./log.ts";
 import { oneOf, strict } from "./schema.ts";
 
 FormatRegistry.Set("address-range", isAddressRange);
+FormatRegistry.Set("base-url", isBaseUrl);
 FormatRegistry.Set(
   "origin",
   (text) => URL.canParse(text) && /^https?:$/.test(new URL(text).protocol) && new URL(text).origin === text,
@@ -78,6 +79,64 @@ export const Settings = t.Object(
         retention_days: count(30, 0, 3_650, "days an agent keeps an event; 0 keeps all"),
         journal_days: count(7, 1, 3_650, "days a finished delivery is kept for replay"),
         journal_bytes: count(1_073_741_824, 1_048_576, 1_099_511_627_776, "bytes of deliveries the journal holds"),
+      },
+      strict,
+    ),
+    gateway: t.Object(
+      {
+        upstream_idle_ms: t.Integer({
+          default: 600_000,
+          minimum: 1_000,
+          maximum: 86_400_000,
+          description: "a provider that sends nothing for this long is given up",
+        }),
+        log_rows: t.Integer({
+          default: 1_000_000,
+          minimum: 0,
+          maximum: 1_000_000_000,
+          description: "gateway log rows kept, the oldest go first; 0 keeps all",
+        }),
+        log_days: t.Integer({
+          default: 90,
+          minimum: 0,
+          maximum: 36_500,
+          description: "days a gateway log row is kept; 0 keeps it for ever",
+        }),
+        log_bytes: t.Integer({
+          default: 2 * 1024 ** 3,
+          minimum: 0,
+          maximum: 2 ** 50,
+          description: "bytes the gateway logs may take, the oldest rows go first; 0 is no limit",
+        }),
+        providers: t.Record(
+          t.String({ pattern: "^[a-z0-9][a-z0-9-]{0,63}$" }),
+          t.Object(
+            {
+              base_url: t.Optional(t.String({ format: "base-url" })),
+              version: t.Optional(t.String({ pattern: "^(v[0-9]+[a-z0-9]*)?$" })),
+              enabled: t.Optional(t.Boolean()),
+            },
+            strict,
+          ),
+          {
+            ...strict,
+            default: {},
+            description: "your own providers, or another base_url (or enabled = false) for a built-in one",
+          },
+        ),
+        prices: t.Record(
+          t.String({ minLength: 1, maxLength: 200 }),
+          t.Object(
+            {
+              input: t.Number({ minimum: 0 }),
+              output: t.Number({ minimum: 0 }),
+              cache_read: t.Optional(t.Number({ minimum: 0 })),
+              cache_write: t.Optional(t.Number({ minimum: 0 })),
+            },
+            strict,
+          ),
+          { default: {}, description: "dollars per million tokens, by model or provider/model, instead of the table" },
+        ),
       },
       strict,
     ),
@@ -277,6 +336,7 @@ export function allowed(schema: TSchema): string {
   if (type === "boolean") return "true or false";
   if (type === "array") return `a list, each ${allowed(items)}`;
   if (type === "object") return "a table in the settings file";
+  if (format === "base-url") return "an address such as http://192.168.1.5:11434/v1";
   if (format === "origin") return "an origin such as https://pi.example.org";
   if (format === "time-zone") return "a time zone such as Europe/Berlin";
   if (format === "address-range") return "an IP address or range such as 10.0.0.0/8";
@@ -284,6 +344,13 @@ export function allowed(schema: TSchema): string {
   return minLength > 1
     ? `text of ${minLength} to ${maxLength ?? "any number of"} characters`
     : "text that is not empty";
+}
+
+/** http or https, and nothing but origin and path: what follows is the caller's. */
+export function isBaseUrl(text: string): boolean {
+  if (!URL.canParse(text)) return false;
+  const { protocol, username, password, search, hash, hostname } = new URL(text);
+  return /^https?:$/.test(protocol) && username + password + search + hash === "" && hostname !== "";
 }
 
 function isTimeZone(text: string): boolean {

@@ -29,6 +29,16 @@ export const ERRORS = {
   "hook.entity": [400, "The entity identifier is missing or invalid", 7001],
   "hook.full": [503, "No room for more deliveries; try again later", 7000],
   "hook.journal": [503, "The delivery could not be stored; try again later", 7000],
+  // Gateway
+  "gateway.unknown": [400, "Please configure AI Gateway: there is no such gateway", 2001],
+  "gateway.provider": [400, "Invalid provider", 2008],
+  "gateway.path": [400, "This path cannot be forwarded", 2008],
+  "gateway.unauthorized": [401, "Unauthorized", 2009],
+  "gateway.address": [400, "The provider's address may not be contacted", 2008],
+  "gateway.upstream": [502, "Failed to get response from provider", 2005],
+  "gateway.timeout": [504, "The provider did not answer in time", 2005],
+  "gateway.logs_busy": [503, "The logs are busy; try again later", 7000],
+  "gateway.logs_down": [503, "The logs are not available right now", 7000],
   // Agents
   "agent.class": [404, "There is no agent class of this name", 7002],
   "agent.unknown": [404, "There is no such agent", 7002],

@@ -98,11 +98,20 @@ export function createTokenStore(db: Database, now: () => number) {
     return true;
   }
 
+  /** A place is gone: tokens that were limited to it would open whatever is made later under its name. */
+  function revokeWithin({ accountId, gatewayId }: { accountId: string; gatewayId: string }): void {
+    const inside = all().filter((row) => row.account_id === accountId && row.gateway_id === gatewayId);
+    for (const { id } of inside) revoke(id);
+  }
+
   function setAdmin(value: string): void {
     const row = byId(ADMIN_ID);
     if (row && timingSafeEqual(Buffer.from(row.hash), sha256(value))) return;
     db.transaction(() => {
       revoke(ADMIN_ID);
+      // Somebody may choose the value of a token that was minted before: it moves into the slot.
+      const same = all().find(({ hash }) => timingSafeEqual(hash, sha256(value)));
+      if (same) revoke(same.id);
       mint({ name: "admin", permissions: ["admin"] }, ADMIN_ID, value);
     })();
   }
@@ -160,9 +169,10 @@ export function createTokenStore(db: Database, now: () => number) {
   }
 
   function createAccount(id: string, name: string): Account {
-    db.query("insert into accounts (id, name, created_at) values (?, ?, ?)").run(id, name, now());
+    const account = { id, name, created_at: now() };
+    db.query("insert into accounts (id, name, created_at) values (?, ?, ?)").run(id, name, account.created_at);
     accounts.add(id);
-    return { id, name, created_at: now() };
+    return account;
   }
 
   /** Runs `welcome` once in the life of a data folder; if that fails it has not happened. */
@@ -184,6 +194,7 @@ export function createTokenStore(db: Database, now: () => number) {
     byValue,
     mint,
     revoke,
+    revokeWithin,
     setAdmin,
     issue,
     bySession,

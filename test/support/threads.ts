@@ -5,6 +5,7 @@ import type { Threads } from "../../src/parts.ts";
 const at = (path: string): string => new URL(`../../src/${path}`, import.meta.url).href;
 
 export const THREADS: Threads = {
+  gatewayLogs: at("gateway/logs/worker.ts"),
   agent: at("agents/worker.ts"),
   describe: at("agents/describe-worker.ts"),
   ledger: at("agents/ledger-worker.ts"),

@@ -1,0 +1,120 @@
+// gatehouse logs: watch requests as they come, and sum up what was spent.
+import { Type as t } from "@sinclair/typebox";
+import { Value } from "@sinclair/typebox/value";
+import { type Command, type CommandContext, CommandError } from "./command.ts";
+
+const Row = t.Object({
+  id: t.String(),
+  created_at: t.String(),
+  provider: t.String(),
+  model: t.String(),
+  path: t.String(),
+  status_code: t.Integer(),
+  outcome: t.String(),
+  duration: t.Number(),
+  tokens_in: t.Union([t.Integer(), t.Null()]),
+  tokens_out: t.Union([t.Integer(), t.Null()]),
+  estimated: t.Boolean(),
+  cost: t.Union([t.Number(), t.Null()]),
+});
+type Row = (typeof Row)["static"];
+const Sums = {
+  requests: t.Integer(),
+  failed: t.Integer(),
+  tokens_in: t.Integer(),
+  tokens_out: t.Integer(),
+  cost: t.Number(),
+  unpriced: t.Integer(),
+  average_ms: t.Union([t.Number(), t.Null()]),
+};
+const Stats = t.Object({
+  totals: t.Object(Sums),
+  models: t.Array(t.Object({ provider: t.String(), model: t.Union([t.String(), t.Null()]), ...Sums })),
+  prices: t.Object({ source: t.String(), version: t.String(), date: t.String() }),
+});
+
+const POLL_MS = 500; // rows reach the disk within 100 ms; a person does not read faster than this
+const SHOWN_FIRST = 10;
+const PER_POLL = 200;
+
+export const logs: Command = {
+  summary: "watch gateway requests live, or sum them up",
+  usage: ["logs tail [GATEWAY] [--account ID] [--once]", "logs stats [GATEWAY] [--account ID] [--days N]"],
+  options: { account: { type: "string" }, days: { type: "string" }, once: { type: "boolean" } },
+  async run(context) {
+    const [verb, gateway = "default", ...rest] = context.args;
+    if (rest.length > 0) throw new CommandError(`unexpected: ${rest.join(" ")}`, 2);
+    if (verb === "tail") return tail(context, gateway);
+    if (verb === "stats") return stats(context, gateway);
+    throw new CommandError("say tail or stats", 2);
+  },
+};
+
+function base({ options }: CommandContext, gateway: string): string {
+  const account = typeof options.account === "string" ? options.account : "home";
+  return `/api/accounts/${encodeURIComponent(account)}/ai-gateway/gateways/${encodeURIComponent(gateway)}/logs`;
+}
+
+async function tail(context: CommandContext, gateway: string): Promise<number> {
+  const path = base(context, gateway);
+  const ask = async (query: string) => Value.Parse(t.Array(Row), await context.api.call("GET", `${path}?${query}`));
+  const first = (await ask(`per_page=${SHOWN_FIRST}`)).reverse();
+  for (const row of first) context.out(toLine(row));
+  let last = first.at(-1)?.id;
+  while (context.options.once !== true) {
+    await Bun.sleep(POLL_MS);
+    const cursor = last === undefined ? "" : `&cursor=${last}`;
+    const fresh = await ask(`order_by_direction=asc&per_page=${PER_POLL}${cursor}`);
+    for (const row of fresh) context.out(toLine(row));
+    last = fresh.at(-1)?.id ?? last;
+  }
+  return 0;
+}
+
+function toLine(row: Row): string {
+  const tokens = row.tokens_in === null ? "-" : `${row.tokens_in}+${row.tokens_out ?? 0}${row.estimated ? "~" : ""}`;
+  const cost = row.cost === null ? "-" : `$${row.cost.toFixed(6)}`;
+  const how = row.outcome === "answered" ? "" : `  ${row.outcome}`;
+  const what = row.model === "" ? row.path : row.model;
+  const ms = `${Math.round(row.duration)} ms`;
+  return `${row.created_at.slice(11, 23)}  ${row.status_code}  ${row.provider}  ${what}  ${ms}  ${tokens}  ${cost}${how}`;
+}
+
+async function stats(context: CommandContext, gateway: string): Promise<number> {
+  const days = context.options.days ?? "30";
+  const answer = await context.api.call(
+    "GET",
+    `${base(context, gateway)}/stats?days=${encodeURIComponent(String(days))}`,
+  );
+  const { totals, models, prices } = Value.Parse(Stats, answer);
+  const lines = [
+    ["provider", "model", "requests", "failed", "tokens in", "tokens out", "cost", "mean ms"],
+    ...models.map((one) => [one.provider, one.model ?? "-", ...figures(one)]),
+    ["total", "", ...figures(totals)],
+  ];
+  const widths = lines[0]?.map((_, column) => Math.max(...lines.map((line) => line[column]?.length ?? 0))) ?? [];
+  for (const line of lines) {
+    context.out(
+      line
+        .map((text, column) => (column < 2 ? text.padEnd(widths[column] ?? 0) : text.padStart(widths[column] ?? 0)))
+        .join("  ")
+        .trimEnd(),
+    );
+  }
+  if (totals.unpriced > 0) context.out(`${totals.unpriced} requests have no known price and are not in the cost`);
+  context.out(`last ${String(days)} days; prices: ${prices.source} ${prices.version} of ${prices.date}`);
+  return 0;
+}
+
+function figures(sums: {
+  requests: number;
+  failed: number;
+  tokens_in: number;
+  tokens_out: number;
+  cost: number;
+  average_ms: number | null;
+}): string[] {
+  const { requests, failed, tokens_in, tokens_out, cost, average_ms } = sums;
+  const mean = average_ms === null ? "-" : String(Math.round(average_ms));
+  return [...[requests, failed, tokens_in, tokens_out].map(String), `$${cost.toFixed(4)}`, mean];
+}

@@ -1,0 +1,210 @@
+// The one who writes logs: batches in, rows out, old rows away. Lives in a thread, so it may take its time.
+import type { Database } from "bun:sqlite";
+import type { Pricing } from "../pricing.ts";
+import { toCondition } from "./condition.ts";
+import type { Captured, Feedback, GatewayCap, PackedRecord, Retention, Selection } from "./protocol.ts";
+import { type Row, toRow } from "./row.ts";
+import { timeOfId } from "./schema.ts";
+
+type WriterParts = {
+  db: Database;
+  pricing: Pricing;
+  retention: Retention;
+  caps: readonly GatewayCap[];
+  now: () => number;
+  /** Lets waiting messages in between two slices of a long deletion. */
+  pause: () => Promise<void>;
+};
+
+/** Deleted in one transaction: small enough that a batch waiting behind it is not late. */
+const SLICE_ROWS = 2_000;
+const BODY_BYTES_MAX = 256 * 1024; // of each stored body; the rest of a long one is not evidence anybody reads
+const DAY_MS = 86_400_000;
+
+export type LogWriter = ReturnType<typeof createLogWriter>;
+
+export function createLogWriter({ db, pricing, retention, caps, now, pause }: WriterParts) {
+  const insert = db.prepare<{ seq: number }, (string | number | null)[]>(INSERT);
+  const insertBodies = db.prepare(
+    `insert into bodies (seq, request, request_encoding, request_complete, response, response_encoding, response_complete)
+     values (?, ?, ?, ?, ?, ?, ?)`,
+  );
+  const capOf = new Map(caps.map((cap) => [cap.gateway, cap]));
+  const rowsOf = new Map(
+    db
+      .query<{ gateway: string; rows: number }, []>("select gateway, count(*) as rows from logs group by gateway")
+      .all()
+      .map(({ gateway, rows }) => [gateway, rows]),
+  );
+  const pageBytes = db.query<{ page_size: number }, []>("pragma page_size").get()?.page_size ?? 4_096;
+
+  async function write(records: PackedRecord[], bytes: Uint8Array): Promise<number> {
+    const rows: [Row, Captured][] = [];
+    for (const { request, head, tail, ...record } of records) {
+      const captured: Captured = {};
+      if (request) captured.request = bytes.subarray(request[0], request[0] + request[1]);
+      if (head) captured.head = bytes.subarray(head[0], head[0] + head[1]);
+      if (tail) captured.tail = bytes.subarray(tail[0], tail[0] + tail[1]);
+      rows.push([await toRow(record, captured, pricing), captured]);
+    }
+    store(rows);
+    await trim();
+    return rows.length;
+  }
+
+  const store = db.transaction((rows: [Row, Captured][]) => {
+    for (const [row, captured] of rows) {
+      const { gateway } = row.record;
+      const cap = capOf.get(gateway);
+      const stored = rowsOf.get(gateway) ?? 0;
+      if (cap?.whenFull === "stop" && stored >= cap.rowsMax) continue;
+      const { lastInsertRowid } = insert.run(...toValues(row));
+      rowsOf.set(gateway, stored + 1);
+      if (row.record.payload) keepBodies(Number(lastInsertRowid), row.record, captured);
+    }
+  });
+
+  function keepBodies(seq: number, record: Row["record"], { request, head, tail }: Captured): void {
+    if (!request && !head) return;
+    insertBodies.run(
+      seq,
+      request?.subarray(0, BODY_BYTES_MAX) ?? null,
+      record.requestEncoding ?? null,
+      (request?.byteLength ?? 0) === record.requestBytes && record.requestBytes <= BODY_BYTES_MAX ? 1 : 0,
+      head?.subarray(0, BODY_BYTES_MAX) ?? null,
+      record.responseEncoding ?? null,
+      !tail && (head?.byteLength ?? 0) === record.responseBytes && record.responseBytes <= BODY_BYTES_MAX ? 1 : 0,
+    );
+  }
+
+  /** Counts are checked after every batch. They are kept in memory: counting a million rows is not free. */
+  async function trim(): Promise<void> {
+    for (const [gateway, cap] of capOf) {
+      const over = (rowsOf.get(gateway) ?? 0) - cap.rowsMax;
+      if (cap.whenFull === "delete" && over > 0) await forget("gateway = ? order by created_ms, seq", [gateway], over);
+    }
+    const over = total() - retention.rowsMax;
+    if (retention.rowsMax > 0 && over > 0) await forget("true order by seq", [], over);
+  }
+
+  /** Age and size change slowly: once a minute is enough. */
+  async function sweep(): Promise<void> {
+    if (retention.daysMax > 0) {
+      const before = now() - retention.daysMax * DAY_MS;
+      // Rows lie in the order they were written, so the old ones are at the front and the scan ends with them.
+      const last = db
+        .query<{ seq: number }, [number]>("select seq from logs where created_ms >= ? order by seq limit 1")
+        .get(before)?.seq;
+      await forget("created_ms < ? and seq < ? order by seq", [before, last ?? Number.MAX_SAFE_INTEGER], Infinity);
+    }
+    while (retention.bytesMax > 0 && usedBytes() > retention.bytesMax && total() > 0) {
+      await forget("true order by seq", [], SLICE_ROWS);
+    }
+  }
+
+  /** In slices of the table's front. Freed pages are used again by the next rows; nothing is rewritten. */
+  async function forget(where: string, values: (string | number)[], rowsMax: number): Promise<number> {
+    const statement = db.prepare<{ gateway: string }, (string | number)[]>(
+      `delete from logs where seq in (select seq from logs where ${where} limit ?) returning gateway`,
+    );
+    let gone = 0;
+    while (gone < rowsMax) {
+      const slice = Math.min(SLICE_ROWS, rowsMax - gone);
+      const deleted = statement.all(...values, slice);
+      for (const { gateway } of deleted) rowsOf.set(gateway, (rowsOf.get(gateway) ?? 1) - 1);
+      gone += deleted.length;
+      if (deleted.length < slice) break;
+      await pause();
+    }
+    statement.finalize();
+    return gone;
+  }
+
+  async function remove(selection: Selection, limit = Infinity): Promise<number> {
+    const { where, values } = toCondition(selection);
+    return forget(`${where} order by created_ms, seq`, values, limit);
+  }
+
+  function setFeedback(gateway: string, logId: string, change: Feedback): boolean {
+    const entries = Object.entries(change).filter(([name]) => FEEDBACK_COLUMNS.has(name));
+    if (entries.length === 0) return find(gateway, logId);
+    const sets = entries.map(([name]) => `${name} = ?`).join(", ");
+    const values = entries.map(([, value]) => value ?? null);
+    return (
+      db
+        .query(`update logs set ${sets} where gateway = ? and created_ms = ? and id = ?`)
+        .run(...values, gateway, timeOfId(logId), logId).changes > 0
+    );
+  }
+
+  function find(gateway: string, logId: string): boolean {
+    return (
+      db
+        .query("select 1 from logs where gateway = ? and created_ms = ? and id = ?")
+        .get(gateway, timeOfId(logId), logId) !== null
+    );
+  }
+
+  function total(): number {
+    let rows = 0;
+    for (const count of rowsOf.values()) rows += count;
+    return rows;
+  }
+
+  /** What rows and bodies take, without the pages that are free for the next ones. */
+  function usedBytes(): number {
+    const pages = db.query<{ page_count: number }, []>("pragma page_count").get()?.page_count ?? 0;
+    const free = db.query<{ freelist_count: number }, []>("pragma freelist_count").get()?.freelist_count ?? 0;
+    return (pages - free) * pageBytes;
+  }
+
+  return {
+    write,
+    sweep,
+    remove,
+    setFeedback,
+    setCap: (cap: GatewayCap) => void capOf.set(cap.gateway, cap),
+  };
+}
+
+const FEEDBACK_COLUMNS = new Set(["feedback", "score", "metadata"]);
+
+const COLUMNS: ReadonlyArray<readonly [column: string, of: (row: Row) => string | number | null | undefined]> = [
+  ["id", (row) => row.record.id],
+  ["gateway", (row) => row.record.gateway],
+  ["created_ms", (row) => row.createdMs],
+  ["provider", (row) => row.record.provider],
+  ["model", (row) => row.model],
+  ["model_type", (row) => row.modelType],
+  ["method", (row) => row.record.method],
+  ["path", (row) => row.record.path],
+  ["status", (row) => row.record.status],
+  ["success", (row) => (row.success ? 1 : 0)],
+  ["outcome", (row) => row.record.outcome],
+  ["duration_ms", (row) => row.record.durationMs],
+  ["first_byte_ms", (row) => row.record.firstByteMs],
+  ["tokens_in", (row) => row.usage.tokensIn],
+  ["tokens_out", (row) => row.usage.tokensOut],
+  ["tokens_cached", (row) => row.usage.cachedIn],
+  ["tokens_cache_write", (row) => row.usage.cacheWriteIn],
+  ["tokens_reasoning", (row) => row.usage.reasoningOut],
+  ["estimated", (row) => (row.estimated ? 1 : 0)],
+  ["cost", (row) => row.cost],
+  ["custom_cost", (row) => (row.customCost ? 1 : 0)],
+  ["request_type", (row) => row.record.requestType],
+  ["response_type", (row) => row.record.responseType],
+  ["request_bytes", (row) => row.record.requestBytes],
+  ["response_bytes", (row) => row.record.responseBytes],
+  ["event_id", (row) => row.record.eventId],
+  ["metadata", (row) => row.metadata],
+  ["token_id", (row) => row.record.tokenId],
+  ["token_name", (row) => row.record.tokenName],
+  ["authentication", (row) => (row.record.authentication ? 1 : 0)],
+  ["user_agent", (row) => row.record.userAgent],
+];
+
+const INSERT = `insert into logs (${COLUMNS.map(([column]) => column).join(", ")}) values (${COLUMNS.map(() => "?").join(", ")})`;
+
+function toValues(row: Row): (string | number | null)[] {
+  return COLUMNS.map(([, of]) => of(row) ?? null);
+}

@@ -1,0 +1,232 @@
+// The way of one request: gateway, token, provider, upstream, answer; the log hears of it afterwards.
+import type { Access } from "../platform/access.ts";
+import { AppError, type ErrorCode } from "../platform/errors.ts";
+import type { Counter, Metrics } from "../platform/metrics.ts";
+import type { OriginRule } from "../platform/origin.ts";
+import { may, type Principal } from "../platform/permissions.ts";
+import { requestIdOf } from "../platform/request.ts";
+import type { AddressRule } from "./addresses.ts";
+import { createCapture, HEAD_BYTES_MAX, PACKED_HEAD_BYTES_MAX, TAIL_BYTES_MAX } from "./capture.ts";
+import { offeredToken, stripTokens } from "./credential.ts";
+import { toDownstream, toUpstream } from "./headers.ts";
+import { asksForUsage } from "./include-usage.ts";
+import type { Captured, LogRecord, Outcome } from "./logs/protocol.ts";
+import { type Head, mark, type Passage, toPassage, toRecord } from "./passage.ts";
+import { type Provider, upstreamUrl } from "./providers.ts";
+import { parseLine } from "./request-line.ts";
+import { bodyOf, type Sent } from "./sent.ts";
+import type { LiveGateway } from "./settings.ts";
+import { watchStream, withoutUsageChunk } from "./stream.ts";
+import { type Exchange, type Upstream, UpstreamFailure } from "./upstream.ts";
+
+/** A JSON answer of known length up to this is read whole: for small ones that is faster than a stream. */
+const ANSWER_BYTES_MAX = 1024 * 1024;
+const CLIENT_LEFT = 499; // nobody reads it; the log does
+
+type ProxyParts = {
+  access: Pick<Access, "byToken">;
+  origins: Pick<OriginRule, "requireOurs">;
+  gateways: { find(key: string): LiveGateway | undefined };
+  providers: { find(accountId: string, slug: string): Provider | undefined };
+  addresses: Pick<AddressRule, "check">;
+  upstream: Upstream;
+  record: (record: LogRecord, captured: Captured) => void;
+  metrics: Metrics;
+};
+
+export type Forward = (request: Request) => Promise<Response>;
+
+export function createProxy(parts: ProxyParts): Forward {
+  const { access, origins, gateways, providers, addresses, upstream, record, metrics } = parts;
+  const refused = metrics.counter("gatehouse_gateway_refused_total", "Gateway requests refused before any provider");
+  const counted = countRequests(metrics);
+
+  const refuse = (code: ErrorCode): AppError => {
+    refused({ reason: code }).add();
+    return new AppError(code);
+  };
+
+  /** Before the body is read, and before the provider is even looked at. */
+  function admit(request: Request, gateway: LiveGateway): Principal | undefined {
+    if (!gateway.authentication) {
+      origins.requireOurs(request);
+      return undefined;
+    }
+    const token = offeredToken(request.headers);
+    const principal = token === undefined ? undefined : access.byToken(token);
+    if (!principal || !may(principal, "run", gateway.scope)) throw refuse("gateway.unauthorized");
+    return principal;
+  }
+
+  /** Only addresses an operator chose are looked up: the built-in ones are public by what they are. */
+  async function requireReach(provider: Provider): Promise<void> {
+    const problem = await addresses.check(provider.base);
+    const allowed = problem === undefined || (problem === "private" && (provider.privateAllowed || provider.local));
+    if (!allowed) throw refuse("gateway.address");
+  }
+
+  async function proxy(request: Request): Promise<Response> {
+    const startMs = performance.now();
+    const line = parseLine(request.url);
+    const gateway = gateways.find(line.gateway);
+    if (!gateway) throw refuse("gateway.unknown");
+    const principal = admit(request, gateway);
+    const provider = providers.find(gateway.scope.accountId, line.provider);
+    if (!provider) throw refuse("gateway.provider");
+    if (provider.local || provider.privateAllowed !== undefined) await requireReach(provider);
+    const url = upstreamUrl(provider, line.path, line.query);
+    if (url === undefined) throw refuse("gateway.path");
+
+    const given = request.headers.toJSON();
+    const id = requestIdOf(request);
+    const { method } = request;
+    const passage = toPassage({ id, startMs, gateway, provider, principal, method, path: line.path, given });
+    const headers = toUpstream(given);
+    stripTokens(headers, isOurs);
+    for (const name in provider.headers) headers[name] ??= provider.headers[name] ?? "";
+    return exchange(request, url, headers, passage);
+  }
+
+  /** A token that was set by hand has no prefix; it must not reach a provider either. */
+  const isOurs = (value: string): boolean => access.byToken(value) !== undefined;
+
+  async function exchange(request: Request, url: string, headers: Record<string, string>, passage: Passage) {
+    const sent = await bodyOf(request, passage);
+    const asked =
+      sent.bytes && passage.gateway.includeUsage ? asksForUsage(passage.path, headers, sent.bytes) : undefined;
+    if (sent.bytes) delete headers["content-length"]; // made anew from the bytes
+    const sentAtMs = performance.now();
+    const call = {
+      url,
+      method: passage.method,
+      headers,
+      body: asked ?? sent.bytes ?? sent.stream ?? null,
+      signal: request.signal,
+      firstByteMsMax: passage.firstByteMsMax,
+    };
+    const it = await upstream.send(call).catch((error: unknown) => {
+      throw failed(passage, error, sent);
+    });
+    return answer(it, passage, sent, sentAtMs - passage.startMs, asked !== undefined);
+  }
+
+  async function answer(it: Exchange, passage: Passage, sent: Sent, overheadMs: number, strip: boolean) {
+    const { response } = it;
+    const { headers, status } = response;
+    const head: Head = {
+      status,
+      firstByteMs: performance.now() - passage.startMs,
+      responseType: headers.get("content-type") ?? undefined,
+      responseEncoding: headers.get("content-encoding") ?? undefined,
+    };
+    const length = headers.get("content-length");
+    if (status < 200 || status > 599) {
+      it.close();
+      throw failed(passage, new Error("the provider's status is no status"), sent);
+    }
+    toDownstream(headers);
+    mark(headers, passage, overheadMs, isEvents(head.responseType));
+    if (passage.method === "HEAD" || status === 204 || status === 304 || length === "0") {
+      logged(it, passage, sent, head, "answered", {}, 0);
+      return new Response(null, { status, headers });
+    }
+    if (length !== null && Number(length) <= ANSWER_BYTES_MAX && isJson(head.responseType)) {
+      it.waiting();
+      const bytes = await response.bytes().catch((error: unknown) => {
+        it.close();
+        throw failed(passage, new UpstreamFailure(it.cut() ?? "upstream_failed", error), sent);
+      });
+      logged(it, passage, sent, head, "answered", endsOf(bytes), bytes.byteLength);
+      return new Response(bytes, { status, headers });
+    }
+    if (strip) headers.delete("content-length");
+    return new Response(watched(it, passage, sent, head, strip), { status, headers });
+  }
+
+  function watched(it: Exchange, passage: Passage, sent: Sent, head: Head, strip: boolean) {
+    const packed = head.responseEncoding !== undefined;
+    const capture = createCapture(packed ? PACKED_HEAD_BYTES_MAX : HEAD_BYTES_MAX, packed ? 0 : TAIL_BYTES_MAX);
+    let ended = false;
+    const end = (outcome: Outcome): void => {
+      if (ended) return;
+      ended = true;
+      const tail = capture.tail();
+      logged(it, passage, sent, head, outcome, { head: capture.head(), ...(tail && { tail }) }, capture.total);
+    };
+    it.whenCut(() => end(it.cut() ?? "stream_cut"));
+    const { body } = it.response;
+    if (!body) {
+      end("answered");
+      return null;
+    }
+    const source = strip && isEvents(head.responseType) && !packed ? withoutUsageChunk(body, capture.add) : body;
+    return watchStream(source, {
+      waiting: it.waiting,
+      chunk(bytes) {
+        it.heard();
+        capture.add(bytes);
+      },
+      end: (how) => end(how === "done" ? "answered" : how === "cancelled" ? "client_left" : (it.cut() ?? "stream_cut")),
+    });
+  }
+
+  function logged(
+    it: Exchange,
+    passage: Passage,
+    sent: Sent,
+    head: Head,
+    outcome: Outcome,
+    captured: Captured,
+    responseBytes: number,
+  ): void {
+    it.close();
+    counted(passage, head.status);
+    if (passage.collect)
+      record(toRecord(passage, sent, { ...head, outcome, responseBytes }), { request: sent.kept(), ...captured });
+  }
+
+  /** What the caller is told of it, after it was counted and logged. */
+  function failed(passage: Passage, error: unknown, sent: Sent): AppError {
+    const outcome = error instanceof UpstreamFailure ? error.reason : "upstream_failed";
+    const code = outcome === "timeout" || outcome === "upstream_silent" ? "gateway.timeout" : "gateway.upstream";
+    const headers = new Headers();
+    mark(headers, passage, performance.now() - passage.startMs, false);
+    const said = new AppError(code, { headers: headers.toJSON(), cause: error });
+    const status = outcome === "client_left" ? CLIENT_LEFT : said.status;
+    counted(passage, status);
+    const none = { firstByteMs: undefined, responseBytes: 0, responseType: undefined, responseEncoding: undefined };
+    if (passage.collect) record(toRecord(passage, sent, { ...none, status, outcome }), { request: sent.kept() });
+    return said;
+  }
+
+  return proxy;
+}
+
+function isEvents(type: string | undefined): boolean {
+  return type?.startsWith("text/event-stream") === true;
+}
+
+function isJson(type: string | undefined): boolean {
+  return (
+    type?.startsWith("application/json") === true || (type !== undefined && /^application\/[\w.+-]*json/i.test(type))
+  );
+}
+
+function endsOf(bytes: Uint8Array): Captured {
+  if (bytes.byteLength <= HEAD_BYTES_MAX) return { head: bytes };
+  return { head: bytes.subarray(0, HEAD_BYTES_MAX), tail: bytes.subarray(-TAIL_BYTES_MAX) };
+}
+
+function countRequests(metrics: Metrics): (passage: Passage, status: number) => void {
+  const requests = metrics.counter(
+    "gatehouse_gateway_requests_total",
+    "Gateway requests by gateway, provider and status",
+  );
+  const known = new Map<string, Counter>();
+  return ({ gateway, provider }, status) => {
+    const key = `${gateway.key} ${provider.slug} ${status}`;
+    const series = known.get(key) ?? requests({ gateway: gateway.key, provider: provider.slug, status });
+    if (known.size < 1_000) known.set(key, series);
+    series.add();
+  };
+}

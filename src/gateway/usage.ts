@@ -1,0 +1,242 @@
+// Token counts from what a provider answered, by the shape of the answer. Pure.
+
+export type Usage = {
+  /** All prompt tokens, cached ones included, whatever the provider's own habit is. */
+  tokensIn?: number;
+  /** All generated tokens, reasoning included. */
+  tokensOut?: number;
+  cachedIn?: number;
+  cacheWriteIn?: number;
+  cacheWriteHourIn?: number;
+  reasoningOut?: number;
+  /** What the provider itself says it charged, in dollars. */
+  cost?: number;
+};
+
+/** What was learnt from an answer. `final`: the counts are the last word, not an opening figure. */
+export type Reading = { usage: Usage; model?: string; final: boolean };
+
+export type Capture = {
+  /** The answer from its start, decoded from its content encoding. */
+  head: Uint8Array;
+  /** Its last bytes, when it was longer than the head that was kept. */
+  tail?: Uint8Array;
+};
+
+type Tree = Record<string, unknown>;
+
+/** Answers come as one JSON value, as events (`data:` lines), or as one JSON value a line. */
+export function readAnswer({ head, tail }: Capture): Reading {
+  const text = toText(head);
+  const reading: Reading = { usage: {}, final: false };
+  if (tail === undefined) {
+    const whole = parseJson(text);
+    if (whole !== undefined) {
+      for (const part of Array.isArray(whole) ? whole : [whole]) learn(reading, part);
+      return reading;
+    }
+  }
+  readLines(reading, text);
+  if (tail !== undefined) {
+    const end = toText(tail);
+    readLines(reading, end.slice(end.indexOf("\n") + 1));
+    // One last line may be longer than the tail that was kept: its counts stand near its end.
+    if (!reading.final) salvage(reading, end);
+  }
+  return reading;
+}
+
+/** Only lines that can hold counts are parsed, so that a long stream costs a scan and not a thousand parses. */
+const COUNTS = /"usage(?:Metadata)?"\s*:\s*\{|"(?:prompt_)?eval_count"|"billed_units"|"tokens_evaluated"/;
+
+function readLines(reading: Reading, text: string): void {
+  let start = 0;
+  while (start < text.length) {
+    const newline = text.indexOf("\n", start);
+    const end = newline === -1 ? text.length : newline;
+    const line = text.slice(start, end);
+    start = end + 1;
+    const json = line.startsWith("data:") ? line.slice(5).trim() : line.trim();
+    if (!(json.startsWith("{") || json.startsWith("["))) continue;
+    if (reading.model !== undefined && !COUNTS.test(json)) continue;
+    const value = parseJson(json.replace(/,$/, ""));
+    if (value !== undefined) learn(reading, value);
+  }
+}
+
+function salvage(reading: Reading, text: string): void {
+  const at = Math.max(text.lastIndexOf('"usage":'), text.lastIndexOf('"usageMetadata":'));
+  const block = at === -1 ? undefined : parseJson(balanced(text, text.indexOf("{", at)));
+  if (isTree(block)) {
+    Object.assign(reading.usage, fromBlock(block));
+    reading.final = true;
+  }
+  const counts = /"prompt_eval_count":(\d+).*?"eval_count":(\d+)/.exec(text.slice(-4_096));
+  if (counts) {
+    Object.assign(reading.usage, { tokensIn: Number(counts[1]), tokensOut: Number(counts[2]) });
+    reading.final = true;
+  }
+}
+
+function balanced(text: string, from: number): string {
+  let depth = 0;
+  for (let index = from; index >= 0 && index < text.length; index++) {
+    const code = text.charCodeAt(index);
+    if (code === 123) depth++;
+    else if (code === 125 && --depth === 0) return text.slice(from, index + 1);
+  }
+  return "";
+}
+
+/** Where counts stand in an answer or in one event of it. */
+function learn(reading: Reading, value: unknown): void {
+  if (!isTree(value)) return;
+  const message = treeOf(value.message); // Anthropic's first event
+  const response = treeOf(value.response); // the Responses API's events, and Cohere's v1 stream
+  const delta = treeOf(value.delta); // Cohere's v2 stream
+  const model = value.model ?? value.modelVersion ?? message?.model ?? response?.model;
+  if (reading.model === undefined && typeof model === "string" && model !== "") reading.model = model;
+  const blocks = [
+    message?.usage,
+    treeOf(value.result)?.usage,
+    treeOf(value.x_groq)?.usage,
+    response?.usage,
+    response?.meta,
+    delta?.usage,
+    value.meta,
+    value.usageMetadata,
+    value.usage,
+    typeof value.eval_count === "number" || typeof value.prompt_eval_count === "number" ? value : undefined,
+    typeof value.tokens_evaluated === "number" ? value : undefined,
+  ];
+  for (const block of blocks) {
+    if (!isTree(block)) continue;
+    const usage = fromBlock(block);
+    if (Object.keys(usage).length === 0) continue;
+    // Anthropic opens with a count of one generated token and counts on; everything else speaks once it knows.
+    Object.assign(reading.usage, usage);
+    reading.final = block !== message?.usage;
+  }
+}
+
+function fromBlock(block: Tree): Usage {
+  const billed = treeOf(block.billed_units) ?? treeOf(block.tokens);
+  if (billed) return pick({ tokensIn: num(billed.input_tokens), tokensOut: num(billed.output_tokens) });
+  for (const read of READERS) {
+    const usage = read(block);
+    if (usage) return pick(usage);
+  }
+  return {};
+}
+
+type Loose = { [Key in keyof Usage]: number | undefined };
+
+const READERS: ReadonlyArray<(block: Tree) => Loose | undefined> = [
+  // Gemini
+  (block) => {
+    if (num(block.promptTokenCount) === undefined && num(block.totalTokenCount) === undefined) return undefined;
+    const thoughts = num(block.thoughtsTokenCount);
+    return {
+      tokensIn: sum(num(block.promptTokenCount), num(block.toolUsePromptTokenCount)),
+      tokensOut: sum(num(block.candidatesTokenCount), thoughts),
+      cachedIn: num(block.cachedContentTokenCount),
+      reasoningOut: thoughts,
+    };
+  },
+  // OpenAI chat, completions, embeddings, and everyone who speaks like them
+  (block) => {
+    if (num(block.prompt_tokens) === undefined && num(block.completion_tokens) === undefined) return undefined;
+    return {
+      tokensIn: num(block.prompt_tokens),
+      tokensOut: num(block.completion_tokens),
+      cachedIn: num(treeOf(block.prompt_tokens_details)?.cached_tokens) ?? num(block.prompt_cache_hit_tokens),
+      cacheWriteIn: num(treeOf(block.prompt_tokens_details)?.cache_write_tokens),
+      reasoningOut: num(treeOf(block.completion_tokens_details)?.reasoning_tokens),
+      cost: num(block.cost),
+    };
+  },
+  // OpenAI Responses: the prompt count includes what was cached
+  (block) => {
+    const details = treeOf(block.input_tokens_details);
+    if (details === undefined && treeOf(block.output_tokens_details) === undefined) return undefined;
+    return {
+      tokensIn: num(block.input_tokens),
+      tokensOut: num(block.output_tokens),
+      cachedIn: num(details?.cached_tokens),
+      reasoningOut: num(treeOf(block.output_tokens_details)?.reasoning_tokens),
+    };
+  },
+  // Anthropic messages: the prompt count leaves out what was cached
+  (block) => {
+    if (num(block.input_tokens) === undefined && num(block.output_tokens) === undefined) return undefined;
+    const fresh = num(block.input_tokens);
+    const read = num(block.cache_read_input_tokens);
+    const written = num(block.cache_creation_input_tokens);
+    return {
+      tokensIn: fresh === undefined ? undefined : sum(fresh, read, written), // a later event may repeat only the output
+      tokensOut: num(block.output_tokens),
+      cachedIn: read,
+      cacheWriteIn: written,
+      cacheWriteHourIn: num(treeOf(block.cache_creation)?.ephemeral_1h_input_tokens),
+    };
+  },
+  // Bedrock Converse
+  (block) => {
+    if (num(block.inputTokens) === undefined) return undefined;
+    const read = num(block.cacheReadInputTokens);
+    const written = num(block.cacheWriteInputTokens);
+    return {
+      tokensIn: sum(num(block.inputTokens), read, written),
+      tokensOut: num(block.outputTokens),
+      cachedIn: read,
+      cacheWriteIn: written,
+    };
+  },
+  // Ollama's own interface
+  (block) => {
+    if (num(block.prompt_eval_count) === undefined && num(block.eval_count) === undefined) return undefined;
+    return { tokensIn: num(block.prompt_eval_count), tokensOut: num(block.eval_count) };
+  },
+  // llama.cpp's own interface
+  (block) => {
+    if (num(block.tokens_evaluated) === undefined) return undefined;
+    return { tokensIn: num(block.tokens_evaluated), tokensOut: num(block.tokens_predicted) };
+  },
+];
+
+/** A count that is missing stays missing; a zero that was said is kept. */
+function pick(loose: Loose): Usage {
+  return Object.fromEntries(Object.entries(loose).filter(([, count]) => count !== undefined));
+}
+
+function sum(...counts: (number | undefined)[]): number | undefined {
+  const known = counts.filter((count) => count !== undefined);
+  return known.length === 0 ? undefined : known.reduce((total, count) => total + count, 0);
+}
+
+function num(value: unknown): number | undefined {
+  return typeof value === "number" && Number.isFinite(value) && value >= 0 ? value : undefined;
+}
+
+function treeOf(value: unknown): Tree | undefined {
+  return isTree(value) ? value : undefined;
+}
+
+function isTree(value: unknown): value is Tree {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+export function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined; // a cut or foreign line is no answer we can read
+  }
+}
+
+const decoder = new TextDecoder();
+
+/** Decoded in one piece, so a character split over two chunks of the stream is whole again here. */
+export function toText(bytes: Uint8Array): string {
+  return decoder.decode(bytes);
+}

@@ -1,0 +1,144 @@
+// The real threads on a real file: what is recorded can be read at once, questions page, failure stays contained.
+import { afterEach, beforeEach, expect, test } from "bun:test";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { ListQuery, WriterSetup } from "../../../src/gateway/logs/protocol.ts";
+import { type LogStore, startLogs } from "../../../src/gateway/logs/store.ts";
+import { createLog } from "../../../src/platform/log.ts";
+import { createMetrics } from "../../../src/platform/metrics.ts";
+import { bytes, CHAT_ANSWER, CHAT_REQUEST, recordOf } from "../support/records.ts";
+
+const threadUrl = new URL("../../../src/gateway/logs/worker.ts", import.meta.url).href;
+let folder: string;
+let lines: string[];
+let store: LogStore;
+const start = (change: Partial<WriterSetup> = {}): LogStore =>
+  startLogs({
+    threadUrl,
+    setup: {
+      path: join(folder, "logs.db"),
+      retention: { rowsMax: 0, daysMax: 0, bytesMax: 0 },
+      caps: [],
+      prices: {},
+      ...change,
+    },
+    log: createLog({ level: "debug", pretty: false, now: Date.now, write: (line) => void lines.push(line) }),
+    metrics: createMetrics(),
+  });
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "gatehouse-logs-"));
+  lines = [];
+  store = start();
+});
+afterEach(async () => {
+  await store.stop();
+  rmSync(folder, { recursive: true });
+});
+
+const ask = (change: Partial<ListQuery> = {}): ListQuery => ({
+  gateway: "home/default",
+  filters: [],
+  page: 1,
+  perPage: 20,
+  orderBy: "created_at",
+  descending: true,
+  metaInfo: false,
+  ...change,
+});
+
+test("what was just recorded is in the next answer, read and priced", async () => {
+  const [request, head] = [bytes(CHAT_REQUEST), bytes(CHAT_ANSWER)];
+  const record = recordOf({
+    requestBytes: request.byteLength,
+    responseBytes: head.byteLength,
+    metadata: '{"team":"red"}',
+  });
+  store.record(record, { request, head });
+  const { rows, total } = await store.list(ask());
+  expect(total).toBe(1);
+  expect(rows[0]).toMatchObject({
+    id: record.id,
+    model: "gpt-4o-mini",
+    tokens_in: 1000,
+    tokens_out: 100,
+    estimated: 0,
+    metadata: '{"team":"red"}',
+  });
+  expect(rows[0]?.cost).toBeCloseTo(0.00021, 9);
+  const detail = await store.get("home/default", record.id);
+  expect(new TextDecoder().decode(detail?.response?.bytes)).toBe(CHAT_ANSWER);
+  expect(new TextDecoder().decode((await store.body("home/default", record.id, "request"))?.bytes)).toBe(CHAT_REQUEST);
+  expect(await store.get("home/other", record.id)).toBeUndefined();
+});
+
+test("pages end, in both directions, by number and by row", async () => {
+  const ids = Array.from({ length: 45 }, () => {
+    const record = recordOf();
+    store.record(record, {});
+    return record.id;
+  });
+  const pages = await Promise.all([1, 2, 3, 4].map((page) => store.list(ask({ page }))));
+  expect(pages.map(({ rows }) => rows.length)).toEqual([20, 20, 5, 0]);
+  expect(pages.flatMap(({ rows }) => rows.map(({ id }) => id))).toEqual(ids.toReversed());
+  const walked: string[] = [];
+  for (let after: string | undefined; ; after = walked.at(-1)) {
+    const { rows } = await store.list(ask({ descending: false, perPage: 7, ...(after ? { after } : {}) }));
+    if (rows.length === 0) break;
+    walked.push(...rows.map(({ id }) => id));
+  }
+  expect(walked).toEqual(ids);
+});
+
+test("sums what was spent, by model", async () => {
+  const [request, head] = [bytes(CHAT_REQUEST), bytes(CHAT_ANSWER)];
+  for (const status of [200, 200, 500])
+    store.record(recordOf({ status, requestBytes: request.byteLength, responseBytes: head.byteLength }), {
+      request,
+      head,
+    });
+  const { totals, models } = await store.stats({ gateway: "home/default", sinceMs: 0 });
+  expect(totals).toMatchObject({ requests: 3, failed: 1, tokens_in: 3000, tokens_out: 300, unpriced: 0 });
+  expect(totals.cost).toBeCloseTo(0.00063, 9);
+  expect(models).toHaveLength(1);
+  expect(models[0]).toMatchObject({ provider: "openai", model: "gpt-4o-mini", requests: 3 });
+  expect((await store.stats({ gateway: "home/default", sinceMs: Date.now() + 60_000 })).totals.requests).toBe(0);
+});
+
+test("deletes, takes feedback, and gives a range of figures", async () => {
+  const record = recordOf({ durationMs: 5 });
+  store.record(record, {});
+  store.record(recordOf({ durationMs: 50, provider: "groq" }), {});
+  expect((await store.list(ask({ metaInfo: true }))).meta).toMatchObject({
+    min_duration: 5,
+    max_duration: 50,
+    max_cost: null,
+  });
+  expect(await store.setFeedback("home/default", record.id, { feedback: 1 })).toBe(true);
+  expect(
+    await store.remove({ gateway: "home/default", filters: [{ key: "provider", operator: "eq", value: ["groq"] }] }),
+  ).toBe(1);
+  expect((await store.list(ask())).rows.map(({ id, feedback }) => [id, feedback])).toEqual([[record.id, 1]]);
+});
+
+test("rows survive a stop and a start", async () => {
+  store.record(recordOf(), {});
+  await store.stop();
+  store = start();
+  expect((await store.list(ask())).total).toBe(1);
+});
+
+test("a gateway's cap that changes at run time holds from then on", async () => {
+  store.setCap({ gateway: "home/default", rowsMax: 2, whenFull: "stop" });
+  for (let index = 0; index < 5; index++) store.record(recordOf(), {});
+  expect((await store.list(ask())).total).toBe(2);
+});
+
+test("a database that cannot be opened costs the logs, never the caller", async () => {
+  await store.stop();
+  writeFileSync(join(folder, "logs.db"), "this is no database, but long enough to look like one ".repeat(50));
+  store = start();
+  expect(() => store.record(recordOf(), {})).not.toThrow();
+  await expect(store.list(ask())).rejects.toThrow();
+  expect(lines.some((line) => line.includes("gateway.logs.open_failed"))).toBe(true);
+});
