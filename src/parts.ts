@@ -122,7 +122,7 @@ export function openParts({ settings, log, threads, embedFolder, env, now }: Mac
   const agents = createAgents({
     agentsFolder: settings.agents,
     dataFolder: folder,
-    limits: toLimits(settings.agent, thisMachine()),
+    limits: { ...toLimits(settings.agent, thisMachine()), outgoingDeny: settings.hooks.outgoing_deny },
     log,
     threads: { worker: threads.agent, describe: threads.describe },
     ledger,

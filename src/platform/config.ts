@@ -78,6 +78,10 @@ export const Settings = t.Object(
         retention_events: count(100, 0, 1_000_000, "events an agent keeps; 0 keeps all"),
         retention_days: count(30, 0, 3_650, "days an agent keeps an event; 0 keeps all"),
         journal_days: count(7, 1, 3_650, "days a finished delivery is kept for replay"),
+        outgoing_deny: t.Array(t.String({ minLength: 1 }), {
+          default: ["169.254.0.0/16", "fe80::/10"],
+          description: "addresses, ranges and host names that agents' webhooks never go to; home networks are allowed",
+        }),
         journal_bytes: count(1_073_741_824, 1_048_576, 1_099_511_627_776, "bytes of deliveries the journal holds"),
       },
       strict,

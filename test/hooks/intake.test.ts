@@ -189,6 +189,7 @@ const HOOKS = {
   retention_days: 30,
   journal_days: 7,
   journal_bytes: 1 << 30,
+  outgoing_deny: [],
 };
 
 describe("routing", () => {

@@ -4,6 +4,7 @@ import { currentOccasion } from "../runtime/context.ts";
 import { SqlError } from "../runtime/database.ts";
 import type { Life } from "../runtime/life.ts";
 import { isAgentName } from "../runtime/names.ts";
+import { WebhookError } from "../runtime/outgoing.ts";
 import { Agent } from "./agent.ts";
 import { callable } from "./callable.ts";
 import { classNameOf, createNamespace } from "./namespace.ts";
@@ -24,6 +25,7 @@ export function createSdk(life: () => Life | undefined) {
   return {
     Agent,
     WebhookAgent,
+    WebhookError,
     StreamingResponse,
     SqlError,
     callable,
