@@ -1,5 +1,4 @@
 // From the identifier a sender uses to the name of one agent. Pure; who owns a plain name is the journal's to remember.
-import { createHash } from "node:crypto";
 
 export const NAME_CHARACTERS_MAX = 128; // what an agent's address takes
 
@@ -22,6 +21,6 @@ export function isPlain(identifier: string): boolean {
 
 /** For an identifier whose plain name belongs to another one. */
 export function distinctName(identifier: string): string {
-  const suffix = createHash("sha256").update(identifier.toLowerCase()).digest("hex").slice(0, 8);
+  const suffix = new Bun.CryptoHasher("sha256").update(identifier.toLowerCase()).digest("hex").slice(0, 8);
   return `${sanitize(identifier).slice(0, NAME_CHARACTERS_MAX - suffix.length - 1)}-${suffix}`;
 }
