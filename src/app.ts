@@ -7,6 +7,8 @@ import { gatewayManagement } from "./gateway/gateway-routes.ts";
 import { logManagement } from "./gateway/log-routes.ts";
 import { providerManagement } from "./gateway/provider-routes.ts";
 import { gatewayRoutes } from "./gateway/routes.ts";
+import { hookManagementRoutes } from "./hooks/management.ts";
+import { hookRoutes } from "./hooks/routes.ts";
 import type { Parts } from "./parts.ts";
 import { accountRoutes } from "./platform/account-routes.ts";
 import { apiBody } from "./platform/api-body.ts";
@@ -60,6 +62,7 @@ export function createApp(parts: Parts) {
       },
       { detail: { summary: "This document", security: [{ token: [] }], tags: ["Health"] } },
     )
+    .use(hookRoutes(parts.hooks))
     .use(agentRoutes({ ...parts, onRevoked: parts.tokens.onRevoked }))
     .group("/api", (api) =>
       api
@@ -94,6 +97,7 @@ export function createApp(parts: Parts) {
         )
         .use(logManagement({ ...parts, ...parts.gateway }))
         .use(providerManagement({ ...parts, ...parts.gateway }))
-        .use(agentManagementRoutes(parts)),
+        .use(agentManagementRoutes(parts))
+        .use(hookManagementRoutes(parts)),
     );
 }

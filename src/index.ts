@@ -10,6 +10,7 @@ import { type Command, type CommandContext, CommandError, whyOf } from "./comman
 import { config as configCommand } from "./commands/config.ts";
 import { doctor } from "./commands/doctor.ts";
 import { gateway } from "./commands/gateway.ts";
+import { hook } from "./commands/hook.ts";
 import { init } from "./commands/init.ts";
 import { logs } from "./commands/logs.ts";
 import { secret } from "./commands/secret.ts";
@@ -28,6 +29,7 @@ const THREADS: Threads = {
   agent: new URL("./agents/worker.ts", import.meta.url).href,
   describe: new URL("./agents/describe-worker.ts", import.meta.url).href,
   ledger: new URL("./agents/ledger-worker.ts", import.meta.url).href,
+  journal: new URL("./hooks/journal-worker.ts", import.meta.url).href,
 };
 
 /** Likewise; the executable carries its pages inside and needs no folder. */
@@ -45,6 +47,7 @@ const COMMANDS: Record<string, Command> = {
   config: configCommand,
   doctor,
   service,
+  hook,
   version,
 };
 
@@ -156,7 +159,7 @@ function read(path: string): string {
 function toMachine({ settings }: Config): Machine {
   const write = (line: string): void => void process.stderr.write(line);
   const log = createLog({ level: settings.log, pretty: process.stderr.isTTY === true, now: Date.now, write });
-  return { settings, log, threads: THREADS, embedFolder: EMBED_FOLDER, now: Date.now };
+  return { settings, log, threads: THREADS, embedFolder: EMBED_FOLDER, env: process.env, now: Date.now };
 }
 
 function help(command: Command | undefined): number {

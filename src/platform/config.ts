@@ -71,6 +71,21 @@ export const Settings = t.Object(
       maximum: 300_000,
       description: "how long requests in flight may take to finish when the server stops",
     }),
+    hooks: t.Object(
+      {
+        ack_ms: count(3_000, 50, 60_000, "how long a sender waits for its agent before it is told 202"),
+        max_body_bytes: count(27_262_976, 1_024, 268_435_456, "size of one delivery; GitHub sends up to 25 MB"),
+        retention_events: count(100, 0, 1_000_000, "events an agent keeps; 0 keeps all"),
+        retention_days: count(30, 0, 3_650, "days an agent keeps an event; 0 keeps all"),
+        journal_days: count(7, 1, 3_650, "days a finished delivery is kept for replay"),
+        outgoing_deny: t.Array(t.String({ minLength: 1 }), {
+          default: ["169.254.0.0/16", "fe80::/10"],
+          description: "addresses, ranges and host names that agents' webhooks never go to; home networks are allowed",
+        }),
+        journal_bytes: count(1_073_741_824, 1_048_576, 1_099_511_627_776, "bytes of deliveries the journal holds"),
+      },
+      strict,
+    ),
     gateway: t.Object(
       {
         upstream_idle_ms: t.Integer({
