@@ -16,7 +16,7 @@ await step("Biome", () => tool("node_modules/.bin/biome", "check", "--error-on-w
 
 const files = Array.from(new Bun.Glob("test/**/*.test.ts").scanSync(ROOT)).sort();
 const inBrowser = files.filter((file) => file.startsWith("test/browser/"));
-const ofExecutable: string[] = files.filter((file) => file === "test/binary.test.ts");
+const ofExecutable: string[] = files.filter((file) => /(binary|executable)\.test\.ts$/.test(file));
 await step("tests", () => tests(files.filter((file) => !inBrowser.includes(file) && !ofExecutable.includes(file))));
 await step("the executable", () => tests(ofExecutable));
 if (findChromium({ install: true })) await step("in the browser", () => tests(inBrowser));

@@ -1,10 +1,14 @@
 // The product as one Elysia app, edge first. This list is the table of contents; it never listens.
 import { Elysia } from "elysia";
+import { agentManagementRoutes } from "./agents/management.ts";
+import { agentRoutes } from "./agents/routes.ts";
 import { consoleRoutes } from "./console/routes.ts";
 import { gatewayManagement } from "./gateway/gateway-routes.ts";
 import { logManagement } from "./gateway/log-routes.ts";
 import { providerManagement } from "./gateway/provider-routes.ts";
 import { gatewayRoutes } from "./gateway/routes.ts";
+import { hookManagementRoutes } from "./hooks/management.ts";
+import { hookRoutes } from "./hooks/routes.ts";
 import type { Parts } from "./parts.ts";
 import { accountRoutes } from "./platform/account-routes.ts";
 import { apiBody } from "./platform/api-body.ts";
@@ -18,10 +22,23 @@ import { tagRoutes } from "./tags/routes.ts";
 
 export type App = ReturnType<typeof createApp>;
 
+const SOCKET_BACKLOG_BYTES_MAX = 4 * 1024 * 1024; // what a client may be behind before we give it up
+
 export function createApp(parts: Parts) {
   const { settings, access } = parts;
   // Short host names (http://pi/) need the first setting; unknown keys are refused, not dropped, thanks to the second.
-  const app = new Elysia({ handler: { standardHostname: false }, normalize: false });
+  const app = new Elysia({
+    handler: { standardHostname: false },
+    normalize: false,
+    // Counts only here, on the instance that listens. Pings keep quiet clients connected; a stalled one is cut off.
+    websocket: {
+      sendPings: true,
+      idleTimeout: 30,
+      maxPayloadLength: settings.agent.frame_bytes_max,
+      backpressureLimit: SOCKET_BACKLOG_BYTES_MAX,
+      closeOnBackpressureLimit: true,
+    },
+  });
   let document: Promise<object> | undefined;
 
   return app
@@ -45,6 +62,8 @@ export function createApp(parts: Parts) {
       },
       { detail: { summary: "This document", security: [{ token: [] }], tags: ["Health"] } },
     )
+    .use(hookRoutes(parts.hooks))
+    .use(agentRoutes({ ...parts, onRevoked: parts.tokens.onRevoked }))
     .group("/api", (api) =>
       api
         .use(
@@ -77,6 +96,8 @@ export function createApp(parts: Parts) {
           }),
         )
         .use(logManagement({ ...parts, ...parts.gateway }))
-        .use(providerManagement({ ...parts, ...parts.gateway })),
+        .use(providerManagement({ ...parts, ...parts.gateway }))
+        .use(agentManagementRoutes(parts))
+        .use(hookManagementRoutes(parts)),
     );
 }

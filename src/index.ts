@@ -1,14 +1,19 @@
 // The process: command line and environment become settings, settings become one command's run.
+import "./platform/production.ts";
 import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { account } from "./commands/account.ts";
+import { agents } from "./commands/agents.ts";
 import { lazyConnection } from "./commands/api.ts";
-import { type Command, type CommandContext, CommandError } from "./commands/command.ts";
+import { type Command, type CommandContext, CommandError, whyOf } from "./commands/command.ts";
 import { config as configCommand } from "./commands/config.ts";
 import { doctor } from "./commands/doctor.ts";
 import { gateway } from "./commands/gateway.ts";
+import { hook } from "./commands/hook.ts";
+import { init } from "./commands/init.ts";
 import { logs } from "./commands/logs.ts";
+import { secret } from "./commands/secret.ts";
 import { serve } from "./commands/serve.ts";
 import { service } from "./commands/service.ts";
 import { tags } from "./commands/tags.ts";
@@ -19,12 +24,21 @@ import { ADMIN_TOKEN, type Config, LEAVES, parseConfig } from "./platform/config
 import { createLog } from "./platform/log.ts";
 
 /** Spelled here and nowhere else: inside a compiled executable only this module knows where the others are. */
-const THREADS: Threads = { gatewayLogs: new URL("./gateway/logs/worker.ts", import.meta.url).href };
+const THREADS: Threads = {
+  gatewayLogs: new URL("./gateway/logs/worker.ts", import.meta.url).href,
+  agent: new URL("./agents/worker.ts", import.meta.url).href,
+  describe: new URL("./agents/describe-worker.ts", import.meta.url).href,
+  ledger: new URL("./agents/ledger-worker.ts", import.meta.url).href,
+  journal: new URL("./hooks/journal-worker.ts", import.meta.url).href,
+};
 
 /** Likewise; the executable carries its pages inside and needs no folder. */
 const EMBED_FOLDER = fileURLToPath(new URL("../dist/embed", import.meta.url));
 
 const COMMANDS: Record<string, Command> = {
+  init,
+  agents,
+  secret,
   token,
   account,
   gateway,
@@ -33,6 +47,7 @@ const COMMANDS: Record<string, Command> = {
   config: configCommand,
   doctor,
   service,
+  hook,
   version,
 };
 
@@ -49,9 +64,9 @@ try {
 async function run(argv: string[]): Promise<number> {
   const [first = "serve"] = argv;
   const verb = first.startsWith("-") ? "serve" : first;
-  const command = COMMANDS[verb];
+  const command = commandOf(verb);
   if (verb === "help" || argv.includes("--help") || argv.includes("-h"))
-    return help(COMMANDS[argv[1] ?? ""] ?? command);
+    return help(commandOf(argv[1] ?? "") ?? command);
   if (argv[0] === "--version") return run(["version"]);
   if (verb !== "serve" && !command) throw new CommandError(`"${verb}" is no command; gatehouse help lists them`, 2);
 
@@ -79,6 +94,11 @@ async function run(argv: string[]): Promise<number> {
   } finally {
     await close();
   }
+}
+
+/** By own name: `gatehouse constructor` is no command, although every object has one. */
+function commandOf(verb: string): Command | undefined {
+  return Object.hasOwn(COMMANDS, verb) ? COMMANDS[verb] : undefined;
 }
 
 function parseFlags(argv: string[], command: Command | undefined) {
@@ -111,7 +131,7 @@ function readConfig({ config: fromFlag, ...flags }: Record<string, string>): Con
   const named = fromFlag ?? process.env.GATEHOUSE_CONFIG;
   const path = named ?? "gatehouse.toml";
   if (named !== undefined && !existsSync(named)) throw new CommandError(`the settings file ${named} does not exist`, 2);
-  const file = existsSync(path) ? { path, text: readFileSync(path, "utf8") } : undefined;
+  const file = existsSync(path) ? { path, text: read(path) } : undefined;
   const result = parseConfig({ ...(file && { file }), env: process.env, flags });
   if (!result.ok) throw new CommandError(result.problems.join("\n"), 2);
   return { ...result, settings: { ...result.settings, ...adminFromFile(result) } };
@@ -121,17 +141,25 @@ function adminFromFile({ settings }: Config): { admin_token?: string } {
   const path = settings.admin_token_file;
   if (path === undefined || settings.admin_token !== undefined) return {};
   if (!existsSync(path)) throw new CommandError(`admin_token_file: ${path} does not exist`, 2);
-  const admin_token = readFileSync(path, "utf8").trim();
+  const admin_token = read(path).trim();
   if (!ADMIN_TOKEN.test(admin_token)) {
     throw new CommandError(`admin_token_file: ${path} holds no token of 32 to 256 characters without spaces`, 2);
   }
   return { admin_token };
 }
 
+function read(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch (error) {
+    throw new CommandError(`${path} cannot be read: ${whyOf(error)}`, 2);
+  }
+}
+
 function toMachine({ settings }: Config): Machine {
   const write = (line: string): void => void process.stderr.write(line);
   const log = createLog({ level: settings.log, pretty: process.stderr.isTTY === true, now: Date.now, write });
-  return { settings, log, threads: THREADS, embedFolder: EMBED_FOLDER, now: Date.now };
+  return { settings, log, threads: THREADS, embedFolder: EMBED_FOLDER, env: process.env, now: Date.now };
 }
 
 function help(command: Command | undefined): number {
@@ -141,8 +169,8 @@ function help(command: Command | undefined): number {
   }
   print("gatehouse: AI gateway, webhook agents and resource tags in one process");
   print("");
-  print(`  ${SERVE_USAGE.padEnd(12)} start the server (also without a verb)`);
-  for (const [name, { summary }] of Object.entries(COMMANDS)) print(`  ${name.padEnd(12)} ${summary}`);
+  print(`  ${SERVE_USAGE.padEnd(14)} start the server (also without a verb)`);
+  for (const [name, { summary }] of Object.entries(COMMANDS)) print(`  ${name.padEnd(14)} ${summary}`);
   print("");
   print("gatehouse help VERB tells more; gatehouse config --explain lists every setting.");
   return 0;

@@ -1,8 +1,14 @@
 // What one running Gatehouse is made of: opened in this order, closed in reverse.
-import { readdirSync, statSync } from "node:fs";
+import { existsSync, readdirSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
+import { type Agents, createAgents } from "./agents/agents.ts";
+import { thisMachine, toLimits } from "./agents/bounds.ts";
+import { type ClassSecrets, createClassSecrets } from "./agents/class-secrets.ts";
+import { openLedger } from "./agents/ledger.ts";
+import { createTickets, type Tickets } from "./agents/tickets.ts";
 import { type Assets, openAssets } from "./console/assets.ts";
 import { type GatewayPart, openGateway } from "./gateway/gateway.ts";
+import { createHooks, type Hooks } from "./hooks/hooks.ts";
 import { type Access, accessGuard, createAccess, type Guard } from "./platform/access.ts";
 import { createBrake } from "./platform/brake.ts";
 import type { Settings } from "./platform/config.ts";
@@ -16,7 +22,7 @@ import { ACCESS_MIGRATIONS, createTokenStore, type TokenStore } from "./platform
 import { createTagStore, type TagStore } from "./tags/store.ts";
 
 /** Where each thread's code is. Only src/index.ts can spell these: a bundle has one address for all its modules. */
-export type Threads = { gatewayLogs: string };
+export type Threads = { gatewayLogs: string; agent: string; describe: string; ledger: string; journal: string };
 
 export type Machine = {
   settings: Settings;
@@ -24,6 +30,8 @@ export type Machine = {
   threads: Threads;
   /** Where the built pages are when we run from source. */
   embedFolder: string;
+  /** Secrets of agents and webhook sources may come from here; settings were read already. */
+  env: Record<string, string | undefined>;
   now: () => number;
 };
 
@@ -41,6 +49,10 @@ export type Parts = {
   access: Access;
   guard: Guard;
   secrets: Secrets;
+  agents: Agents;
+  classSecrets: ClassSecrets;
+  tickets: Tickets;
+  hooks: Hooks;
   tags: TagStore;
   assets: Assets;
   gateway: GatewayPart;
@@ -48,6 +60,8 @@ export type Parts = {
   /** Set by the first start, which leaves a file behind until somebody has signed in. */
   onSignIn: () => void;
   checks: () => Record<string, boolean>;
+  /** Last step of a start: what only a server does, not a verb that opens the folder for a moment. */
+  start(): Promise<void>;
   /** First step of a stop: long-lived connections are told to go elsewhere, or draining would wait for them. */
   drain(): Promise<void>;
   close(): Promise<void>;
@@ -55,28 +69,39 @@ export type Parts = {
 
 const USED_FLUSH_MS = 60_000; // the last-used time of a token is for people; a minute is exact enough
 
-export function openParts({ settings, log, threads, embedFolder, now }: Machine): Parts {
+export function openParts({ settings, log, threads, embedFolder, env, now }: Machine): Parts {
   const folder = resolve(settings.data);
   const closers: (() => void | Promise<void>)[] = [];
   const listening: Listening = { port: settings.port, stopping: false };
   const metrics = createMetrics();
   const origins = createOriginRule(settings);
 
+  const isNew = !existsSync(join(folder, "gatehouse.db"));
   const db = openDatabase(join(folder, "gatehouse.db"), ACCESS_MIGRATIONS);
   closers.push(() => db.close());
   const tokens = createTokenStore(db, now);
   if (!tokens.hasAccount("home")) tokens.createAccount("home", "Home");
-  if (settings.admin_token !== undefined) tokens.setAdmin(settings.admin_token);
-  const flush = setInterval(tokens.flushUsed, USED_FLUSH_MS);
+  const flushUsed = (): void => {
+    try {
+      tokens.flushUsed();
+    } catch (error) {
+      log.warn("tokens.used", { message: "when tokens were last used could not be stored", error });
+    }
+  };
+  const flush = setInterval(flushUsed, USED_FLUSH_MS);
   closers.push(() => {
     clearInterval(flush);
-    tokens.flushUsed();
+    flushUsed();
   });
 
   const cookieName = () => `gatehouse_${listening.port}`;
   const localKey = Buffer.from(loadKey(join(folder, "local.key"))).toString("hex");
   const access = createAccess({ tokens, brake: createBrake(now), origins, localKey, cookieName });
-  const secrets = createSecrets(loadKey(settings.key_file ?? join(folder, "secret.key")));
+  const keyFile = settings.key_file ?? join(folder, "secret.key");
+  if (!isNew && !existsSync(keyFile)) {
+    log.warn("key.missing", { message: `${keyFile} was not there and is made anew: what the old key sealed is lost` });
+  }
+  const secrets = createSecrets(loadKey(keyFile));
 
   const gateway = openGateway({
     folder,
@@ -91,8 +116,42 @@ export function openParts({ settings, log, threads, embedFolder, now }: Machine)
     logThreadUrl: threads.gatewayLogs,
   });
   closers.push(gateway.close);
+  const ledger = openLedger(join(folder, "agents.db"), threads.ledger, log);
+  closers.push(() => ledger.close());
+  const classSecrets = createClassSecrets({ ledger, secrets, env, log, now });
+  const agents = createAgents({
+    agentsFolder: settings.agents,
+    dataFolder: folder,
+    limits: { ...toLimits(settings.agent, thisMachine()), outgoingDeny: settings.hooks.outgoing_deny },
+    log,
+    threads: { worker: threads.agent, describe: threads.describe },
+    ledger,
+    secretsOf: classSecrets.of,
+    now,
+  });
+  closers.push(() => agents.stop());
+  metrics.gauge("gatehouse_agents_live", "Agents that have a thread", () => agents.roster.threadCount);
   const tags = createTagStore(join(folder, "tags.db"), { now, tagsMax: settings.tags.max_per_account });
   closers.push(tags.close);
+
+  const hooks = createHooks({
+    folder,
+    settings: settings.hooks,
+    publicUrl: settings.public_url,
+    localUrl: () => `http://localhost:${listening.port}`,
+    journalThread: threads.journal,
+    secrets,
+    env,
+    deliver: agents.deliver,
+    requireOurs: origins.requireOurs,
+    log,
+    metrics,
+    now,
+  });
+  closers.push(() => hooks.stop());
+  classSecrets.addSource(hooks.envFor);
+  agents.onDestroyed(hooks.destroyed);
+  agents.onChanged(hooks.hasten);
 
   processMetrics(metrics, now());
   metrics.gauge("gatehouse_tagged_resources", "Resources that carry tags", () => tags.counts().resources);
@@ -114,13 +173,26 @@ export function openParts({ settings, log, threads, embedFolder, now }: Machine)
     access,
     guard: accessGuard(access),
     secrets,
+    agents,
+    classSecrets,
+    tickets: createTickets(now),
+    hooks,
     tags,
     assets: openAssets(embedFolder),
     gateway,
     cookieName,
     onSignIn() {},
-    checks: () => ({ listening: !listening.stopping, gateway_logs: gateway.logs.isOpen() }),
-    async drain() {},
+    async start() {
+      await Promise.all([agents.start(), hooks.start()]);
+    },
+    checks: () => ({
+      listening: !listening.stopping,
+      gateway_logs: gateway.logs.isOpen(),
+      journal: hooks.isUp(),
+    }),
+    async drain() {
+      agents.hangUp();
+    },
     async close() {
       for (const close of closers.reverse()) await close();
     },

@@ -8,7 +8,8 @@ const Account = t.Object({ id: t.String(), name: t.String(), created_at: t.Strin
 export const account: Command = {
   summary: "create and list accounts",
   usage: ["account create ID [NAME]", "account list"],
-  async run({ args: [verb, id, name], api, out }) {
+  async run({ args: [verb, id, name, ...rest], api, out }) {
+    if (rest.length > 0) throw new CommandError(`unexpected: ${rest.join(" ")}`, 2);
     if (verb === "create" && id !== undefined) {
       const made = Value.Parse(Account, await api.call("POST", "/api/accounts", { id, name }));
       out(`created ${made.id}`);

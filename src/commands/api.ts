@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { createApp } from "../app.ts";
 import { type Machine, openParts } from "../parts.ts";
 import { lockFolder, readOwner } from "../platform/lock.ts";
-import { type Api, CommandError } from "./command.ts";
+import { type Api, CommandError, inFolder, whyOf } from "./command.ts";
 
 type Fetch = (path: string, init?: RequestInit) => Promise<Response>;
 export type Connection = { api: Api; close(): Promise<void> };
@@ -27,9 +27,9 @@ async function connect(machine: Machine, command: string): Promise<{ fetch: Fetc
   const folder = machine.settings.data;
   const startedAt = new Date(machine.now()).toISOString();
   for (const giveUpMs = machine.now() + LOCK_WAIT_MS; machine.now() < giveUpMs; await Bun.sleep(LOCK_RETRY_MS)) {
-    const lock = lockFolder(folder, { pid: process.pid, command, startedAt });
+    const lock = inFolder(machine, () => lockFolder(folder, { pid: process.pid, command, startedAt }));
     if (lock) {
-      const parts = openParts(machine);
+      const parts = inFolder(machine, () => openParts(machine));
       const app = createApp(parts);
       const fetch = withKey(folder, (path, init) => app.handle(new Request(`http://localhost${path}`, init)));
       const close = async (): Promise<void> => {
@@ -66,9 +66,7 @@ function withKey(folder: string, send: Fetch): Fetch {
     try {
       return await send(path, { ...init, headers });
     } catch (error) {
-      throw new CommandError(
-        `the running server does not answer: ${error instanceof Error ? error.message : "unknown"}`,
-      );
+      throw new CommandError(`the running server does not answer: ${whyOf(error)}`);
     }
   };
 }

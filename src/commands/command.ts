@@ -1,4 +1,5 @@
 // What a verb of the executable is, and what it is given.
+import type { Machine } from "../parts.ts";
 import type { Config } from "../platform/config.ts";
 
 export type OptionTable = Record<string, { type: "string" | "boolean"; multiple?: boolean; short?: string }>;
@@ -39,4 +40,19 @@ export class CommandError extends Error {
     super(message);
     this.exitCode = exitCode;
   }
+}
+
+/** What fails on the way into the data folder is for the owner of the machine, who needs a sentence and not our stack. */
+export function inFolder<T>({ settings, log }: Machine, open: () => T): T {
+  try {
+    return open();
+  } catch (error) {
+    if (error instanceof CommandError) throw error;
+    log.debug("folder.failed", { error });
+    throw new CommandError(`cannot use the data folder ${settings.data}: ${whyOf(error)}`);
+  }
+}
+
+export function whyOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }

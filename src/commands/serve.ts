@@ -8,7 +8,7 @@ import { networkFileSystem } from "../platform/disk.ts";
 import { type FolderLock, lockFolder, readOwner } from "../platform/lock.ts";
 import { ADMIN_ID } from "../platform/tokens.ts";
 import { VERSION } from "../platform/version.ts";
-import { CommandError } from "./command.ts";
+import { CommandError, inFolder, whyOf } from "./command.ts";
 
 const CODE_LIFE_MS = 15 * 60_000;
 const BODY_BYTES_MAX = 2 ** 40; // Bun's own limit would answer without our envelope; the caps that count are the routes'
@@ -16,10 +16,11 @@ const BODY_BYTES_MAX = 2 ** 40; // Bun's own limit would answer without our enve
 export type Terminal = { out(line: string): void; isTerminal: boolean };
 
 export async function serve(machine: Machine, terminal: Terminal): Promise<number> {
+  const asked = signalled(); // before anybody can see that we are there
   const server = await startServer(machine);
-  welcome(server, terminal);
+  inFolder(machine, () => welcome(server, terminal));
   machine.log.info("ready", { address: server.url, version: VERSION, pid: process.pid });
-  machine.log.info("stopping", { signal: await signalled() });
+  machine.log.info("stopping", { signal: await asked });
   await server.stop();
   return 0;
 }
@@ -28,10 +29,10 @@ export type Server = { parts: Parts; url: string; urlOf(host: string): string; s
 
 export async function startServer(machine: Machine): Promise<Server> {
   const { settings, log } = machine;
-  const lock = takeFolder(machine);
+  const lock = inFolder(machine, () => takeFolder(machine));
   const network = networkFileSystem(settings.data);
   if (network) log.warn("data.network", { message: `the data folder is on ${network}; SQLite needs a local disk` });
-  const parts = openParts(machine);
+  const parts = inFolder(machine, () => openForServing(machine));
   const app = createApp(parts);
   try {
     app.listen({
@@ -45,8 +46,7 @@ export async function startServer(machine: Machine): Promise<Server> {
   } catch (error) {
     await parts.close();
     lock.release();
-    const why = error instanceof Error ? error.message : String(error);
-    throw new CommandError(`cannot listen on ${settings.host}:${settings.port}: ${why}`);
+    throw new CommandError(`cannot listen on ${settings.host}:${settings.port}: ${whyOf(error)}`);
   }
   const port = app.server?.port ?? settings.port;
   parts.listening.port = port;
@@ -56,7 +56,15 @@ export async function startServer(machine: Machine): Promise<Server> {
   const urlOf = (host: string): string => `${scheme}://${host.includes(":") ? `[${host}]` : host}:${port}`;
   const url = urlOf(loopbackOf(settings.host));
   lock.announce(url);
+  void parts.start().catch((error) => log.error("start.failed", { error }));
   return { parts, url, urlOf, stop: () => stop(app, parts, lock) };
+}
+
+/** The admin token is set at a start alone: a verb in a shell that has the variable does not change the server's. */
+function openForServing(machine: Machine): Parts {
+  const parts = openParts(machine);
+  if (machine.settings.admin_token !== undefined) parts.tokens.setAdmin(machine.settings.admin_token);
+  return parts;
 }
 
 async function stop(app: App, parts: Parts, lock: FolderLock): Promise<void> {
@@ -120,8 +128,8 @@ function welcome({ parts, url, urlOf }: Server, { out, isTerminal }: Terminal): 
   });
 }
 
-function firstSteps({ tokens, settings }: Parts, home: string): string[] {
-  const given = settings.admin_token !== undefined;
+function firstSteps({ tokens }: Parts, home: string): string[] {
+  const given = tokens.byId(ADMIN_ID) !== null;
   const admin = given ? undefined : tokens.mint({ name: "admin", permissions: ["admin"] }, ADMIN_ID).token;
   const scope = { accountId: "home", gatewayId: "default" };
   const run = tokens.mint({ name: "first run token", permissions: ["run"], scope }).token;

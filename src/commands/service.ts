@@ -35,11 +35,10 @@ type UnitInput = { config: Config; user: string; executable: string; cwd: string
 export function toUnit({ config, user, executable, cwd }: UnitInput): string {
   const { settings } = config;
   const data = resolve(cwd, settings.data);
-  const agents = resolve(cwd, settings.agents);
   const low = settings.port > 0 && settings.port < PRIVILEGED_PORTS;
   const capability = low ? "CAP_NET_BIND_SERVICE" : "";
-  const read = [executable, agents, ...[settings.key_file, settings.tls_cert].flatMap((path) => path ?? [])];
-  const inHome = [...read, data].some((path) => /^\/(home|root)\//.test(path));
+  const environment = environmentOf(config, cwd);
+  const inHome = [executable, ...environment].some((line) => /^(\w+=)?\/(home|root)\//.test(line));
   return `[Unit]
 Description=Gatehouse: AI gateway, webhook agents and resource tags
 Wants=network-online.target
@@ -50,9 +49,7 @@ Type=exec
 User=${user}
 ExecStart=${quoted(executable)} serve
 WorkingDirectory=${specifier(data)}
-${environmentOf(config, cwd)
-  .map((line) => `Environment=${quoted(line)}`)
-  .join("\n")}
+${environment.map((line) => `Environment=${quoted(line)}`).join("\n")}
 Restart=on-failure
 RestartSec=2
 KillMode=mixed
@@ -101,7 +98,7 @@ function environmentOf({ settings, origins }: Config, cwd: string): string[] {
     const given = origin === variable || origin.startsWith("--");
     const value = at(settings, path);
     if (schema.secret || value === undefined) continue;
-    if (isFolder(path) || (given && isFile(path))) lines.push(`${variable}=${resolve(cwd, String(value))}`);
+    if (isFolder(path) || isFile(path)) lines.push(`${variable}=${resolve(cwd, String(value))}`);
     else if (given) lines.push(`${variable}=${Array.isArray(value) ? value.join(" ") : String(value)}`);
     else if (origin !== "default") files.add(resolve(cwd, origin));
   }

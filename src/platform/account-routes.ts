@@ -5,11 +5,11 @@ import type { Access, Guard } from "./access.ts";
 import { Ok, ok } from "./envelope.ts";
 import { AppError } from "./errors.ts";
 import type { Principal } from "./permissions.ts";
-import { strict, Time, toTime } from "./schema.ts";
+import { name, strict, Time, toTime } from "./schema.ts";
 import type { Account as AccountRow, TokenStore } from "./tokens.ts";
 
 export const AccountId = t.String({ pattern: "^[a-z0-9][a-z0-9_-]{0,63}$", examples: ["home"] });
-const Name = t.String({ minLength: 1, maxLength: 100, examples: ["My lab"] });
+const Name = name("My lab");
 const Account = t.Object({ id: AccountId, name: Name, created_at: Time });
 const AccountWrite = t.Object({ id: AccountId, name: t.Optional(Name) }, strict);
 

@@ -29,7 +29,5 @@ export function createBrake(now: () => number) {
     return late ? undefined : freeAtMs - nowMs;
   }
 
-  const forget = (address: string): void => void attempts.delete(addressBucket(address));
-
-  return { fail, forget };
+  return { fail };
 }

@@ -17,6 +17,10 @@ export const ADMIN_TOKEN = /^[\x21-\x7e]{32,256}$/;
 
 const secret = { secret: true } as const;
 
+FormatRegistry.Set("time-zone", isTimeZone);
+const count = (value: number, minimum: number, maximum: number, description: string) =>
+  t.Integer({ default: value, minimum, maximum, description });
+
 export const Settings = t.Object(
   {
     host: t.String({ default: "0.0.0.0", minLength: 1, description: "address to listen on" }),
@@ -67,6 +71,21 @@ export const Settings = t.Object(
       maximum: 300_000,
       description: "how long requests in flight may take to finish when the server stops",
     }),
+    hooks: t.Object(
+      {
+        ack_ms: count(3_000, 50, 60_000, "how long a sender waits for its agent before it is told 202"),
+        max_body_bytes: count(27_262_976, 1_024, 268_435_456, "size of one delivery; GitHub sends up to 25 MB"),
+        retention_events: count(100, 0, 1_000_000, "events an agent keeps; 0 keeps all"),
+        retention_days: count(30, 0, 3_650, "days an agent keeps an event; 0 keeps all"),
+        journal_days: count(7, 1, 3_650, "days a finished delivery is kept for replay"),
+        outgoing_deny: t.Array(t.String({ minLength: 1 }), {
+          default: ["169.254.0.0/16", "fe80::/10"],
+          description: "addresses, ranges and host names that agents' webhooks never go to; home networks are allowed",
+        }),
+        journal_bytes: count(1_073_741_824, 1_048_576, 1_099_511_627_776, "bytes of deliveries the journal holds"),
+      },
+      strict,
+    ),
     gateway: t.Object(
       {
         upstream_idle_ms: t.Integer({
@@ -122,6 +141,33 @@ export const Settings = t.Object(
           ),
           { default: {}, description: "dollars per million tokens, by model or provider/model, instead of the table" },
         ),
+      },
+      strict,
+    ),
+    agent: t.Object(
+      {
+        live_max: count(64, 1, 4_096, "agents with a thread of their own at once, 4 to 10 MB each"),
+        spares_max: count(4, 0, 64, "classes for which one idle thread is kept ready"),
+        idle_ms: count(30_000, 100, 86_400_000, "how long an agent without work keeps its thread"),
+        wait_ms: count(5_000, 0, 60_000, "how long a request may wait for a free thread before it is refused"),
+        handler_ms_max: count(900_000, 1_000, 86_400_000, "how long one handler of an agent may take"),
+        heartbeat_ms_max: count(30_000, 1_000, 3_600_000, "how long a thread's event loop may stand still"),
+        calls_max: count(256, 1, 100_000, "calls and requests in flight for one agent"),
+        inbox_max: count(256, 1, 100_000, "events that may wait for one agent while it has no thread"),
+        sockets_max: count(2_000, 1, 1_000_000, "WebSocket clients of one agent"),
+        frames_max: count(1_024, 1, 1_000_000, "frames of its clients that one agent may have in hand"),
+        frame_bytes_max: count(1_048_576, 1_024, 67_108_864, "size of one WebSocket frame"),
+        output_bytes_max: count(33_554_432, 1_048_576, 1_073_741_824, "bytes on their way out of one thread"),
+        queue_max: count(100_000, 1, 100_000, "tasks in one agent's queue"),
+        schedules_max: count(10_000, 1, 1_000_000, "schedules of one agent"),
+        dead_letters_max: count(1_000, 1, 1_000_000, "failed tasks kept for one agent"),
+        files_max: count(200, 1, 10_000, "files of the agents folder that are read"),
+        load_ms_max: count(30_000, 1_000, 600_000, "how long a file of the agents folder may take to load"),
+        timezone: t.String({
+          default: "UTC",
+          format: "time-zone",
+          description: "time zone of cron lines that name none, such as Europe/Berlin",
+        }),
       },
       strict,
     ),
@@ -296,6 +342,7 @@ export function allowed(schema: TSchema): string {
   if (type === "object") return "a table in the settings file";
   if (format === "base-url") return "an address such as http://192.168.1.5:11434/v1";
   if (format === "origin") return "an origin such as https://pi.example.org";
+  if (format === "time-zone") return "a time zone such as Europe/Berlin";
   if (format === "address-range") return "an IP address or range such as 10.0.0.0/8";
   if (pattern) return `text matching ${pattern}`;
   return minLength > 1
@@ -308,6 +355,14 @@ export function isBaseUrl(text: string): boolean {
   if (!URL.canParse(text)) return false;
   const { protocol, username, password, search, hash, hostname } = new URL(text);
   return /^https?:$/.test(protocol) && username + password + search + hash === "" && hostname !== "";
+}
+
+function isTimeZone(text: string): boolean {
+  try {
+    return new Intl.DateTimeFormat("en", { timeZone: text }) !== undefined;
+  } catch {
+    return false; // that is how Intl says it
+  }
 }
 
 function isTable(value: unknown): value is Record<string, unknown> {

@@ -70,7 +70,8 @@ export function edge({ log, metrics, origins, trustedProxies, trace, routes }: E
     if (origin) {
       headers.set("access-control-allow-origin", origin);
       headers.set("access-control-expose-headers", "*");
-      headers.set("vary", "origin");
+      const before = headers.get("vary");
+      headers.set("vary", before ? `${before}, origin` : "origin");
     }
     const ms = performance.now() - (startOf(request) ?? performance.now());
     group.count(status, ms);
@@ -136,10 +137,11 @@ export function edge({ log, metrics, origins, trustedProxies, trace, routes }: E
     });
 }
 
-type HeaderPut = { has(name: string): boolean; set(name: string, value: string): void };
+type HeaderPut = Pick<Headers, "get" | "has" | "set">;
 
 function toHeaderPut(headers: Record<string, unknown>): HeaderPut {
   return {
+    get: (name) => (typeof headers[name] === "string" ? headers[name] : null),
     has: (name) => name in headers,
     set: (name, value) => {
       headers[name] = value;
@@ -198,5 +200,7 @@ function toSentence(error: ValidationError): string {
   const path =
     first && "path" in first && typeof first.path === "string" ? first.path.slice(1).replaceAll("/", ".") : "";
   const message = first && "message" in first && typeof first.message === "string" ? first.message : "invalid";
+  const words = first && "schema" in first ? first.schema.enum : undefined;
+  if (Array.isArray(words)) return `${error.type}.${path}: Expected one of ${words.join(", ")}`;
   return `${error.type}${path === "" ? "" : `.${path}`}: ${message}`;
 }

@@ -22,6 +22,13 @@ export const ERRORS = {
   "access.host": [403, "This host name is not one of ours; add it to allowed_hosts", 1005],
   "access.slow_down": [429, "Too many failed attempts; try again later", 1005],
   "server.stopping": [503, "The server is stopping", 7000],
+  // Webhooks
+  "hook.rejected": [401, "The delivery could not be verified", 1005],
+  "hook.unknown": [404, "No route matches", 7003],
+  "hook.payload": [400, "The payload is invalid", 7001],
+  "hook.entity": [400, "The entity identifier is missing or invalid", 7001],
+  "hook.full": [503, "No room for more deliveries; try again later", 7000],
+  "hook.journal": [503, "The delivery could not be stored; try again later", 7000],
   // Gateway
   "gateway.unknown": [400, "Please configure AI Gateway: there is no such gateway", 2001],
   "gateway.provider": [400, "Invalid provider", 2008],
@@ -32,6 +39,20 @@ export const ERRORS = {
   "gateway.timeout": [504, "The provider did not answer in time", 2005],
   "gateway.logs_busy": [503, "The logs are busy; try again later", 7000],
   "gateway.logs_down": [503, "The logs are not available right now", 7000],
+  // Agents
+  "agent.class": [404, "There is no agent class of this name", 7002],
+  "agent.unknown": [404, "There is no such agent", 7002],
+  "agent.name": [400, "That is no name for an agent", 7001],
+  "agent.method": [404, "The agent has no callable method of this name", 7002],
+  "agent.call_failed": [422, "The agent's method failed", 7001],
+  "agent.failed": [500, "The agent failed to answer", 7000],
+  "agent.busy": [503, "The agent, or every thread, is busy; try again", 7000],
+  "agent.broken": [503, "The agent's code does not load", 7000],
+  "agent.resting": [503, "The agent crashed repeatedly and is resting", 7000],
+  "agent.gone": [504, "The agent's thread ended before it answered", 7000],
+  "agent.slow": [504, "The agent did not answer in time", 7000],
+  "agent.stuck": [504, "The agent's thread is stuck in a call that cannot be ended", 7000],
+  "agent.destroyed": [410, "The agent was destroyed", 7002],
 
   // Tags: the numbers 1002 to 1015 and their sentences are the interface's own; 1001, 1004 and 1008 are ours
   "tags.missing": [500, "resource not found", 1001],

@@ -27,6 +27,7 @@ const SECRET_NAME =
   /^(proxy-)?authorization$|^(gw|cf)-aig-authorization$|cookie$|api-?key$|^x-auth-key$|^x-(hub-|slack-|gitlab-|line-)?signature|^x-gitlab-token$|secret|password|^token$|^x-.*-token$|^webhook-signature$/i;
 const TOKEN_VALUE = /\bgh_[A-Za-z0-9_-]{8,}/g;
 const TOKEN_QUERY = /([?&#](?:token|code|key|api_key|access_token|secret)=)[^&#\s"']+/gi;
+const CREDENTIAL = /\b(Bearer|Basic) +[\w.~+/=-]{8,}/gi; // shorter ones are words of a sentence
 const USER_INFO = /(\/\/[^/\s:@]*:)[^/\s@]+@/g;
 const DEPTH_MAX = 6; // deeper than any field we log; a cycle ends here too
 
@@ -51,6 +52,7 @@ export function redactText(text: string): string {
   return text
     .replace(TOKEN_QUERY, "$1[redacted]")
     .replace(TOKEN_VALUE, "gh_[redacted]")
+    .replace(CREDENTIAL, "$1 [redacted]")
     .replace(USER_INFO, "$1[redacted]@");
 }
 
@@ -68,7 +70,7 @@ function toPretty(time: string, level: keyof typeof COLORS, event: string, field
 }
 
 function toShort(value: unknown): string {
-  if (typeof value === "string") return /[\s"]/.test(value) ? JSON.stringify(value) : value;
+  if (typeof value === "string") return /[\s"\p{Cc}]/u.test(value) ? JSON.stringify(value) : value;
   if (value && typeof value === "object" && "stack" in value && typeof value.stack === "string")
     return `\n${value.stack}`;
   return JSON.stringify(value);

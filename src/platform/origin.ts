@@ -24,7 +24,7 @@ export function createOriginRule({ public_url, allowed_hosts, cors_origins }: Or
 
   /** `*` answers every page, and therefore never together with credentials. */
   function corsOrigin(origin: string | null): string | undefined {
-    if (origin === null || origins.size === 0) return undefined;
+    if (origin === null) return undefined;
     return origins.has("*") ? "*" : origins.has(origin) ? origin : undefined;
   }
 

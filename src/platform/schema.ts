@@ -10,6 +10,10 @@ export const oneOf = <T extends string>(values: readonly T[], options: Record<st
 /** For request bodies: an unknown key is a mistake of the caller that we say, not one that we swallow. */
 export const strict = { additionalProperties: false } as const;
 
+/** What people call a thing. It is printed on terminals and in pages, so no control character. */
+export const name = (example: string) =>
+  t.String({ minLength: 1, maxLength: 100, pattern: "^[^\\u0000-\\u001f\\u007f-\\u009f]*$", examples: [example] });
+
 export const Time = t.String({ format: "date-time", examples: ["2027-01-01T00:00:00.000Z"] });
 
 export const toTime = (ms: number): string => new Date(ms).toISOString();

@@ -1,6 +1,6 @@
 // Encryption at rest: AES-256-GCM under a key that lives in a file of its own.
 import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto";
-import { readFileSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
 
 const KEY_BYTES = 32;
 const NONCE_BYTES = 12;
@@ -29,11 +29,7 @@ export function createSecrets(key: Uint8Array) {
 
 /** Makes the key on first use. A key that others can read is refused: then nothing it sealed was secret. */
 export function loadKey(path: string): Uint8Array {
-  try {
-    writeFileSync(path, randomBytes(KEY_BYTES), { mode: 0o600, flag: "wx" });
-  } catch (error) {
-    if (!(error instanceof Error && "code" in error && error.code === "EEXIST")) throw error;
-  }
+  if (!existsSync(path)) makeKey(path);
   if (process.platform !== "win32" && (statSync(path).mode & 0o077) !== 0) {
     throw new Error(`${path} can be read by others; run: chmod 600 ${path}`);
   }
@@ -41,4 +37,11 @@ export function loadKey(path: string): Uint8Array {
   if (key.length !== KEY_BYTES)
     throw new Error(`${path} is not a key of ${KEY_BYTES} bytes; restore it from your backup`);
   return key;
+}
+
+/** It gets its name when it is whole and on the disk: a full disk or a power cut must not leave half a key behind. */
+function makeKey(path: string): void {
+  const unnamed = `${path}.new`;
+  writeFileSync(unnamed, randomBytes(KEY_BYTES), { mode: 0o600, flush: true });
+  renameSync(unnamed, path);
 }

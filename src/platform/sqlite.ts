@@ -1,7 +1,5 @@
 // Opening a database the one way that is safe here.
 import { Database } from "bun:sqlite";
-import { closeSync, existsSync, mkdirSync, openSync } from "node:fs";
-import { dirname } from "node:path";
 
 /** FULL: an answered write survives a power cut. NORMAL: it survives a crash of the process, which is enough for logs. */
 export type Durability = "FULL" | "NORMAL";
@@ -12,8 +10,7 @@ export type Migration = string | ((db: Database) => void);
 const BUSY_MS_MAX = 5_000; // a reader in another thread finishes long before; past it the caller gets SQLITE_BUSY
 
 export function openDatabase(path: string, steps: readonly Migration[], durability: Durability = "FULL"): Database {
-  if (path !== ":memory:") createPrivate(path);
-  const db = new Database(path, { create: true, strict: true });
+  const db = openFile(path);
   try {
     db.run(`pragma busy_timeout = ${BUSY_MS_MAX}`); // before WAL: changing the journal mode is what meets a busy file first
     db.run("pragma journal_mode = wal");
@@ -44,8 +41,22 @@ function migrate(db: Database, path: string, steps: readonly Migration[]): void 
   }
 }
 
-/** SQLite would leave the mode to the umask. Only a new file is touched: closing a descriptor of a live one drops its locks. */
+function openFile(path: string): Database {
+  if (path === ":memory:") return new Database(path, { strict: true });
+  try {
+    return new Database(path, { readwrite: true, strict: true });
+  } catch {
+    createPrivate(path); // most likely it is not there yet; whatever else it is, the second try says
+    return new Database(path, { create: true, strict: true });
+  }
+}
+
+/**
+ * SQLite would leave the mode to the umask. Only a new file is touched: closing a descriptor of a live one drops its
+ * locks. The modules are loaded here because an agent thread, which opens an existing file, would pay 1 ms for them.
+ */
 export function createPrivate(path: string): void {
-  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  const { closeSync, existsSync, mkdirSync, openSync } = process.getBuiltinModule("node:fs");
+  mkdirSync(process.getBuiltinModule("node:path").dirname(path), { recursive: true, mode: 0o700 });
   if (!existsSync(path)) closeSync(openSync(path, "a", 0o600));
 }

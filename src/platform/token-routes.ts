@@ -6,10 +6,10 @@ import { AccountId } from "./account-routes.ts";
 import { Ok, ok } from "./envelope.ts";
 import { AppError } from "./errors.ts";
 import { grantProblem, mayGrant, PERMISSIONS, type Principal } from "./permissions.ts";
-import { oneOf, strict, Time, toTime } from "./schema.ts";
+import { name, oneOf, strict, Time, toTime } from "./schema.ts";
 import { type TokenRow, type TokenStore, toPermissions, toScope } from "./tokens.ts";
 
-const Name = t.String({ minLength: 1, maxLength: 100, examples: ["laptop"] });
+const Name = name("laptop");
 const Permission = oneOf(PERMISSIONS);
 
 const Token = t.Object({

@@ -109,6 +109,9 @@ export function createTokenStore(db: Database, now: () => number) {
     if (row && timingSafeEqual(Buffer.from(row.hash), sha256(value))) return;
     db.transaction(() => {
       revoke(ADMIN_ID);
+      // Somebody may choose the value of a token that was minted before: it moves into the slot.
+      const same = all().find(({ hash }) => timingSafeEqual(hash, sha256(value)));
+      if (same) revoke(same.id);
       mint({ name: "admin", permissions: ["admin"] }, ADMIN_ID, value);
     })();
   }
@@ -166,9 +169,10 @@ export function createTokenStore(db: Database, now: () => number) {
   }
 
   function createAccount(id: string, name: string): Account {
-    db.query("insert into accounts (id, name, created_at) values (?, ?, ?)").run(id, name, now());
+    const account = { id, name, created_at: now() };
+    db.query("insert into accounts (id, name, created_at) values (?, ?, ?)").run(id, name, account.created_at);
     accounts.add(id);
-    return { id, name, created_at: now() };
+    return account;
   }
 
   /** Runs `welcome` once in the life of a data folder; if that fails it has not happened. */

@@ -88,13 +88,14 @@ export function createSearch({ db, terms, postings, segments, nameOf }: SearchPa
   async function page(account: string, query: Query, after: Position | undefined, rowsMax: number): Promise<Page> {
     const clauses = terms.compile(account, query.filters);
     if (!clauses) return { rows: [], more: false };
+    const part = query.name === undefined ? undefined : fold(query.name);
     const rows: ResourceRow[] = [];
     let bytes = 0;
     let work = 0;
     for (const step of walk(account, query, clauses, after)) {
       work += step.work;
       for (const candidate of step.candidates) {
-        if (!isNamed(account, candidate, query.name)) continue;
+        if (part !== undefined && !fold(nameOf(account, candidate.type, candidate.id)).includes(part)) continue;
         const row = selectRow.get(candidate.place);
         if (!row || (step.unchecked && !matches(JSON.parse(row.tags), query.filters))) continue;
         if (rows.length === rowsMax || bytes > PAGE_BYTES_MAX) return { rows, more: true };
@@ -110,6 +111,10 @@ export function createSearch({ db, terms, postings, segments, nameOf }: SearchPa
 
   function* walk(account: string, query: Query, clauses: Clause[], after: Position | undefined): Generator<Step> {
     const { ids, types } = query;
+    if (ids.length === 0 && isRare(clauses[0])) {
+      yield gather(clauses, types, after ? behind(after) : EVERYTHING.from);
+      return;
+    }
     const stretches = types.length === 0 ? [EVERYTHING] : types.toSorted().map(stretchOfType);
     for (const { from, to } of stretches) {
       const start = after && comparePositions(after, from) >= 0 ? behind(after) : from;
@@ -117,7 +122,6 @@ export function createSearch({ db, terms, postings, segments, nameOf }: SearchPa
       const stretch = { from: start, to };
       if (ids.length > 0) yield* walkIds(account, ids, stretch);
       else if (clauses.length === 0) yield* walkRows(account, stretch);
-      else if (isRare(clauses[0])) yield gather(clauses, stretch);
       else yield* walkSegments(account, clauses, stretch);
     }
   }
@@ -167,10 +171,11 @@ export function createSearch({ db, terms, postings, segments, nameOf }: SearchPa
   }
 
   /** Every match of a rare clause at once; there are few, so sorting them is cheaper than visiting every segment. */
-  function gather(clauses: Clause[], { from, to }: Stretch): Step {
+  function gather(clauses: Clause[], types: readonly string[], from: Position): Step {
     const touched = new Set(clauses[0]?.terms.flatMap((term) => postings.segmentsOf(term)));
     const places = [...touched].flatMap((segment) => placesOf(segment, evaluate(clauses, segment) ?? emptySlots()));
-    const candidates = selectPlaces.all(JSON.stringify(places), ...toParams(from), ...toParams(to));
+    const found = selectPlaces.all(JSON.stringify(places), ...toParams(from), ...toParams(EVERYTHING.to));
+    const candidates = types.length === 0 ? found : found.filter(({ type }) => types.includes(type));
     return { candidates, work: touched.size * clauses.length };
   }
 
@@ -217,10 +222,6 @@ export function createSearch({ db, terms, postings, segments, nameOf }: SearchPa
       else any ??= slots;
     }
     return any;
-  }
-
-  function isNamed(account: string, { type, id }: Candidate, part: string | undefined): boolean {
-    return part === undefined || fold(nameOf(account, type, id)).includes(fold(part));
   }
 
   return { page };

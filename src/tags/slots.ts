@@ -2,7 +2,7 @@
 
 /**
  * Resources a segment holds. A query costs a few bitmap reads per segment in the worst case, a split rewrites half of one:
- * at 2,048 a million resources are some 500 segments, and a split takes tens of milliseconds once in a thousand inserts.
+ * at 2,048 a million resources are 500 to 700 segments, and a split takes tens of milliseconds once in a thousand inserts.
  */
 export const SLOTS = 2_048;
 

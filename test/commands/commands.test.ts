@@ -1,6 +1,6 @@
 // The verbs as a person types them: a process of its own, its output and its exit code.
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { rmSync, writeFileSync } from "node:fs";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { readOwner } from "../../src/platform/lock.ts";
 import { tempFolder } from "../support/house.ts";
@@ -44,10 +44,14 @@ async function serve(...args: string[]) {
 describe("what is called wrongly ends with 2 and a sentence", () => {
   test.each([
     [["nonsense"], '"nonsense" is no command'],
+    [["constructor"], '"constructor" is no command'],
+    [["--config", "."], ". cannot be read"],
+    [["--admin-token-file", "."], ". cannot be read"],
     [["--prot", "80"], "--prot"],
     [["--port", "x"], "port (--port)"],
     [["token"], "create, list or revoke"],
     [["token", "create"], "needs a name"],
+    [["account", "create", "a", "name", "of", "words"], "unexpected: of words"],
     [["--config", "missing.toml"], "missing.toml does not exist"],
     [["serve", "now"], "unexpected: now"],
   ])("%p", async (args, sentence) => {
@@ -61,6 +65,39 @@ describe("what is called wrongly ends with 2 and a sentence", () => {
     const { code, err } = await run([], { cwd });
     expect([code, err]).toEqual([2, 'gatehouse: gatehouse.toml: "prot" is not a known setting']);
     rmSync(cwd, { recursive: true });
+  });
+});
+
+describe("a data folder that cannot be used ends a start and a verb with a sentence and no stack", () => {
+  const here = join(folder, "unusable");
+  const expectSentence = async (sentence: string) => {
+    for (const args of [
+      ["--port", "0"],
+      ["token", "list"],
+    ]) {
+      const { code, err } = await run(args, { env: { GATEHOUSE_DATA: here } });
+      expect([code, err.split("\n").length]).toEqual([1, 1]);
+      expect(err).toStartWith(`gatehouse: cannot use the data folder ${here}: `);
+      expect(err).toContain(sentence);
+    }
+  };
+  afterEach(() => rmSync(here, { recursive: true }));
+
+  test("because it is a file", async () => {
+    writeFileSync(here, "");
+    await expectSentence("EEXIST");
+  });
+
+  test("because its database is none", async () => {
+    mkdirSync(here);
+    writeFileSync(join(here, "gatehouse.db"), "text".repeat(100));
+    await expectSentence("file is not a database");
+  });
+
+  test("because others can read a key in it", async () => {
+    mkdirSync(here);
+    writeFileSync(join(here, "secret.key"), Buffer.alloc(32), { mode: 0o644 });
+    await expectSentence("chmod 600");
   });
 });
 
@@ -118,6 +155,14 @@ describe("tokens from the command line", () => {
   });
 });
 
+test("a folder whose key has gone says so, and a new folder does not", async () => {
+  const env = { GATEHOUSE_DATA: join(folder, "keyless") };
+  expect((await run(["account", "list"], { env })).err).toBe("");
+  rmSync(join(env.GATEHOUSE_DATA, "secret.key"));
+  expect((await run(["account", "list"], { env })).err).toContain("secret.key was not there");
+  expect((await run(["account", "list"], { env })).err).toBe("");
+});
+
 describe("a second server", () => {
   let first: Awaited<ReturnType<typeof serve>>;
   beforeAll(async () => {
@@ -137,6 +182,27 @@ describe("a second server", () => {
     expect([code, err.includes("cannot listen")]).toEqual([1, true]);
     expect((await fetch(`${first.address}/healthz`)).status).toBe(200);
   });
+});
+
+test("a verb does not set the admin token; the first start makes one and says it until somebody has signed in", async () => {
+  const here = join(folder, "verb-first");
+  const env = { GATEHOUSE_DATA: here, GATEHOUSE_ADMIN_TOKEN: "v".repeat(32) };
+  expect((await run(["token", "list"], { env })).out).toBe("");
+  const child = start(["--port", "0", "--host", "127.0.0.1"], { env: { GATEHOUSE_DATA: here } });
+  const reader = child.stderr.getReader();
+  expect(new TextDecoder().decode((await reader.read()).value)).toContain('"ready"');
+  const note = join(here, "first-start.txt");
+  expect(readFileSync(note, "utf8")).toMatch(/admin token +gh_/);
+  const code = /#code=(\S+)/.exec(readFileSync(note, "utf8"))?.[1];
+  const signIn = () =>
+    fetch(`${readOwner(here)?.address}/api/session`, {
+      method: "POST",
+      body: JSON.stringify({ code }),
+      headers: { "content-type": "application/json" },
+    });
+  expect([(await signIn()).status, existsSync(note), (await signIn()).status]).toEqual([200, false, 401]);
+  child.kill();
+  expect(await child.exited).toBe(0);
 });
 
 test("GATEHOUSE_ADMIN_TOKEN sets the admin token, and changing it revokes the old one", async () => {

@@ -51,6 +51,13 @@ const refuses = async (address: string) => {
 };
 
 describe.each(["SIGTERM", "SIGINT"] as const)("%s", (signal) => {
+  test("is heard from the first line that it prints", async () => {
+    const { child, data } = await serve(`${signal}-early`);
+    child.kill(signal);
+    expect(await child.exited).toBe(0);
+    expect(existsSync(join(data, "owner.json"))).toBe(false);
+  });
+
   test("lets a request in flight finish, refuses new ones, and exits 0", async () => {
     const { child, address } = await serve(signal);
     const request = await halfSent(address);

@@ -78,3 +78,19 @@ test("systemd, where it is installed, finds nothing wrong with it", () => {
   const complaints = (verify?.stderr.toString() ?? "").split("\n").filter((line) => line.includes("gatehouse"));
   expect(complaints).toEqual([]); // it may well complain about other units of the machine
 });
+
+test("a path in the settings file is meant from where the command runs, also when the unit runs elsewhere", () => {
+  const text = unit({ file: { path: "gatehouse.toml", text: 'tls_cert = "c.pem"\ntls_key = "k.pem"\nport = 1' } });
+  const environment = lines(text, "Environment");
+  expect(environment).toContain("Environment=GATEHOUSE_CONFIG=/srv/house/gatehouse.toml");
+  expect(environment).toContain("Environment=GATEHOUSE_TLS_CERT=/srv/house/c.pem");
+  expect(environment).toContain("Environment=GATEHOUSE_TLS_KEY=/srv/house/k.pem");
+});
+
+test.each([
+  { "tls-cert": "/etc/c.pem", "tls-key": "/home/pi/k.pem" },
+  { "admin-token-file": "/root/token" },
+  { "key-file": "../../home/pi/key" },
+] as Record<string, string>[])("a home folder that holds %p stays visible", (flags) => {
+  expect(lines(unit({ flags }), "ProtectHome")).toEqual(["ProtectHome=no"]);
+});

@@ -1,8 +1,10 @@
 // gatehouse tags as a person types it: its own process, with a server and without.
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type House, startHouse, tempFolder } from "../support/house.ts";
+
+setDefaultTimeout(60_000); // a dozen processes, one after the other
 
 const INDEX = join(import.meta.dir, "../../src/index.ts");
 const folder = tempFolder();

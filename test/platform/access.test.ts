@@ -1,4 +1,8 @@
+import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { join } from "node:path";
+import { Elysia, t } from "elysia";
+import { createApp } from "../../src/app.ts";
 import { type House, startHouse } from "../support/house.ts";
 
 let house: House;
@@ -13,20 +17,77 @@ const bearer = (token: string) => ({ headers: { authorization: `Bearer ${token}`
 const mint = (body: object, token = house.adminToken) => house.api("POST", "/api/tokens", body, token);
 
 describe("without a valid token", () => {
+  afterAll(() => {
+    nowMs += 15 * 60_000; // by then the wrong ones are forgotten, and no later test waits for them
+  });
+
   test.each([
     ["nothing", {}],
     ["an empty bearer", { authorization: "Bearer " }],
     ["another scheme", { authorization: "Basic Z2hfeDp5" }],
+    ["a token behind another scheme", () => ({ authorization: `Basic Bearer ${house.adminToken}` })],
+    ["two tokens", () => ({ authorization: `Bearer ${house.adminToken} gh_x` })],
     ["a made-up value", { authorization: `Bearer gh_${"x".repeat(43)}` }],
     ["a cookie nobody issued", { cookie: "gatehouse_8787=abc" }],
-  ])("%s is a 401 everywhere", async (_name, headers) => {
-    for (const path of ["/api/accounts", "/api/tokens", "/metrics", "/swagger/json"]) {
-      expect((await house.fetch(path, { headers: { ...headers } })).status).toBe(401);
-    }
+  ] as [string, Record<string, string> | (() => Record<string, string>)][])(
+    "%s is a 401 everywhere",
+    async (_name, given) => {
+      const headers = typeof given === "function" ? given() : given;
+      for (const path of ["/api/accounts", "/api/tokens", "/metrics", "/swagger/json"]) {
+        expect((await house.fetch(path, { headers })).status).toBe(401);
+      }
+    },
+  );
+
+  test("the scheme is read in any case", async () => {
+    const headers = { authorization: `bEARER  ${house.adminToken}` };
+    expect((await house.fetch("/api/accounts", { headers })).status).toBe(200);
   });
 
   test("a token in the address counts for nothing", async () => {
     expect((await house.fetch(`/api/accounts?token=${house.adminToken}`)).status).toBe(401);
+  });
+});
+
+describe("what a route needs", () => {
+  const get = async (path: string, token?: string) => {
+    const app = new Elysia({ normalize: false }).use(createApp(house.parts)).group("/api/at", (at) =>
+      at
+        .use(house.parts.guard)
+        .get("/any", () => "in", { needs: "any" })
+        .get("/:account_id", () => "in", { needs: "tags:read", query: t.Object({ wanted: t.String() }) })
+        .get("/:account_id/:gateway_id", () => "in", { needs: "gateway:read" })
+        .get("/agents/:class/:name", () => "in", { needs: "agents:read" }),
+    );
+    const headers: Record<string, string> = token === undefined ? {} : { authorization: `Bearer ${token}` };
+    return (await app.handle(new Request(`http://localhost/api/at${path}`, { headers }))).status;
+  };
+
+  test("is asked before the input is looked at", async () => {
+    expect(await get("/home")).toBe(401);
+    expect(await get("/home", house.token(["agents:read"]))).toBe(403);
+    expect(await get("/home", house.token(["tags:read"]))).toBe(400);
+  });
+
+  test("may be anybody, but somebody", async () => {
+    expect(await get("/any")).toBe(401);
+    expect(await get("/any", house.token(["tags:read"]))).toBe(200);
+  });
+
+  test("is needed for the place that the path names", async () => {
+    const tags = house.token(["tags:read"], { accountId: "home" });
+    expect([await get("/work?wanted=1", tags), await get("/home?wanted=1", tags)]).toEqual([403, 200]);
+    const gateway = house.token(["gateway:read"], { accountId: "home", gatewayId: "a" });
+    expect([await get("/home/b", gateway), await get("/work/a", gateway)]).toEqual([403, 403]);
+    expect(await get("/home/a", gateway)).toBe(200);
+    const agent = house.token(["agents:read"], { agentClass: "chat", agentName: "a" });
+    expect([await get("/agents/chat/b", agent), await get("/agents/other/a", agent)]).toEqual([403, 403]);
+    expect(await get("/agents/chat/a", agent)).toBe(200);
+  });
+
+  test.each(["nowhere", "%zz", "%00"])("the account %p is nobody's, not even an admin's", async (account) => {
+    expect(await get(`/${account}?wanted=1`, house.token(["tags:read"]))).toBe(403);
+    expect(await get(`/${account}?wanted=1`, house.adminToken)).toBe(403);
   });
 });
 
@@ -76,6 +137,8 @@ test.each([
   ["a permission nobody knows", { permissions: ["root"] }],
   ["an empty name", { name: "" }],
   ["a name of 101 characters", { name: "x".repeat(101) }],
+  ["a name that writes on a terminal", { name: "\u001b[2Jx" }],
+  ["a name of two lines", { name: "a\nb" }],
   ["a limited admin", { permissions: ["admin"], account_id: "home" }],
   ["a gateway without an account", { gateway_id: "default" }],
   ["an account's token for agents", { permissions: ["agents:read"], account_id: "home" }],
@@ -124,6 +187,16 @@ test("the time of last use is shown", async () => {
   expect(await last()).toBe(new Date(nowMs).toISOString());
 });
 
+test("a time of last use that cannot be stored is logged, and the server still stops in good order", async () => {
+  const other = await startHouse();
+  const db = new Database(join(other.folder, "data/gatehouse.db"));
+  db.run("create trigger full before update on tokens begin select raise(fail, 'no room'); end");
+  db.close();
+  await other.fetch("/api/accounts", bearer(other.adminToken));
+  await other[Symbol.asyncDispose]();
+  expect(JSON.stringify(other.logged)).toContain("no room");
+});
+
 test("a limited token sees its own account alone", async () => {
   const token = house.token(["tags:read"], { accountId: "work" });
   const { body } = await house.api("GET", "/api/accounts", undefined, token);
@@ -138,15 +211,55 @@ test("an account is made once, and its id obeys the rule", async () => {
   expect((await house.api("POST", "/api/accounts", { id: "home" })).status).toBe(409);
 });
 
-test("whoever keeps guessing is told to wait, and a valid token from the same address is not", async () => {
-  await using other = await startHouse({ now: () => nowMs });
-  const guess = () => other.fetch("/api/accounts", bearer("gh_guess"));
-  const answers = await Promise.all(Array.from({ length: 20 }, guess));
-  expect(answers.map(({ status }) => status)).toEqual(Array(20).fill(401));
-  const flood = Array.from({ length: 30 }, guess);
-  expect((await other.fetch("/api/accounts", bearer(other.adminToken))).status).toBe(200);
-  const refused = await Promise.race(
-    flood.map(async (answer) => ((await answer).status === 429 ? answer : new Promise<never>(() => {}))),
-  );
-  expect(refused.headers.get("retry-after")).toBe("10");
+describe("whoever keeps guessing", () => {
+  const TOO_MANY = 60; // past the free ones and past those that may wait
+  const guess = (at: House, address?: string) =>
+    at.fetch("/api/accounts", {
+      headers: { authorization: "Bearer gh_guess", ...(address !== undefined && { "x-forwarded-for": address }) },
+    });
+  /** Of a flood, the answers that do not wait. */
+  const firstRefused = (flood: Promise<Response>[]) =>
+    Promise.race(flood.map(async (answer) => ((await answer).status === 429 ? answer : new Promise<never>(() => {}))));
+
+  test("is told to wait, and a valid token from the same address is not", async () => {
+    await using other = await startHouse({ now: () => nowMs });
+    const free = await Promise.all(Array.from({ length: 20 }, () => guess(other)));
+    expect(free.map(({ status }) => status)).toEqual(Array(20).fill(401));
+    const flood = Array.from({ length: 30 }, () => guess(other));
+    expect((await other.fetch("/api/accounts", bearer(other.adminToken))).status).toBe(200);
+    expect((await firstRefused(flood)).headers.get("retry-after")).toBe("10");
+  });
+
+  test("waits for each answer, sign-ins too", async () => {
+    await using other = await startHouse({ now: () => nowMs });
+    await Promise.all(Array.from({ length: 20 }, () => guess(other)));
+    let answered = 0;
+    const count = () => void answered++;
+    guess(other).then(count, () => {});
+    const body = JSON.stringify({ token: "gh_guess" });
+    other
+      .fetch("/api/session", { method: "POST", body, headers: { "content-type": "application/json" } })
+      .then(count, () => {});
+    await firstRefused(Array.from({ length: 30 }, () => guess(other)));
+    expect(answered).toBe(0);
+  });
+
+  test("does not get away by making up where it comes from", async () => {
+    await using other = await startHouse({ now: () => nowMs });
+    const flood = Array.from({ length: TOO_MANY }, (_, n) => guess(other, `203.0.113.${n}`));
+    expect((await firstRefused(flood)).status).toBe(429);
+  });
+
+  test("behind a trusted proxy slows nobody else behind it", async () => {
+    await using other = await startHouse({ now: () => nowMs, settings: { trusted_proxies: ["127.0.0.1"] } });
+    const flood = Array.from({ length: TOO_MANY }, () => guess(other, "203.0.113.1"));
+    expect((await firstRefused(flood)).status).toBe(429);
+    expect((await guess(other, "203.0.113.2")).status).toBe(401);
+  });
+
+  test("is not the one who brings no token at all", async () => {
+    await using other = await startHouse({ now: () => nowMs });
+    const answers = await Promise.all(Array.from({ length: TOO_MANY }, () => other.fetch("/api/accounts")));
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([401]));
+  });
 });

@@ -22,3 +22,31 @@ test("a quarter of an hour later all is forgotten", () => {
   nowMs = 15 * 60_000;
   expect(brake.fail("203.0.113.1")).toBe(0);
 });
+
+test("a step never grows past eight seconds, so that who waits long enough gets an answer", () => {
+  let nowMs = 0;
+  const brake = createBrake(() => nowMs);
+  for (let n = 0; n < 30; n++) {
+    brake.fail("203.0.113.1");
+    nowMs += 60_000;
+  }
+  expect(brake.fail("203.0.113.1")).toBe(8_000);
+});
+
+test("ten thousand addresses are remembered, and the one that was quiet longest is forgotten first", () => {
+  const brake = createBrake(() => 0);
+  for (let n = 0; n < 20; n++) for (const address of ["busy", "quiet"]) brake.fail(address);
+  for (let n = 0; n < 9_998; n++) brake.fail(`other ${n}`);
+  expect(brake.fail("busy")).toBe(500);
+  brake.fail("one more");
+  expect(brake.fail("quiet")).toBe(0);
+  expect(brake.fail("busy")).toBe(1_500);
+});
+
+test("who is refused at once makes the line no longer", () => {
+  let nowMs = 0;
+  const brake = createBrake(() => nowMs);
+  for (let n = 0; n < 100; n++) brake.fail("203.0.113.1");
+  nowMs = 7_500;
+  expect(brake.fail("203.0.113.1")).toBe(8_000);
+});

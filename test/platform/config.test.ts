@@ -14,6 +14,8 @@ describe("a wrong setting stops the start and says its name, what was given and 
     ["a short admin token, masked", { env: { GATEHOUSE_ADMIN_TOKEN: "x".repeat(31) } }, "admin_token", "31 characters"],
     ["an admin token with a space", { env: { GATEHOUSE_ADMIN_TOKEN: `${"x".repeat(32)} x` } }, "admin_token"],
     ["a public URL with a path", { env: { GATEHOUSE_PUBLIC_URL: "https://a.example/x" } }, "public_url", "origin"],
+    ["a public URL of another kind", { env: { GATEHOUSE_PUBLIC_URL: "ftp://a.example" } }, "public_url", "origin"],
+    ["a host name with a scheme", { env: { GATEHOUSE_ALLOWED_HOSTS: "http://a.example" } }, "allowed_hosts"],
     [
       "a proxy that is no address",
       { env: { GATEHOUSE_TRUSTED_PROXIES: "10.0.0.0/33" } },

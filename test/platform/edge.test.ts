@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { Elysia } from "elysia";
+import { Elysia, t } from "elysia";
 import { createApp } from "../../src/app.ts";
 import { AppError } from "../../src/platform/errors.ts";
 import { type House, startHouse } from "../support/house.ts";
@@ -22,7 +22,7 @@ describe("a path that leads nowhere is a 404 in the envelope of its group", () =
     ["/apix", (body) => expect(body.error.code).toBe("route.unknown")],
   ] as [string, (body: { error: Record<string, unknown> }) => void][])("%s", async (path, check) => {
     const answer = await house.fetch(path);
-    expect(answer.status).toBe(404);
+    expect([answer.status, answer.headers.get("content-type")]).toEqual([404, "application/json"]);
     check(await answer.json());
   });
 });
@@ -32,6 +32,7 @@ test.each([
   ["PATCH", "/api/tokens", "GET, HEAD, POST"],
   ["GET", "/api/tokens/abc", "DELETE"],
   ["PATCH", "/api/tokens/", "GET, HEAD, POST"],
+  ["OPTIONS", "/api/tokens", "GET, HEAD, POST"],
 ])("%s %s is a 405 that says what is allowed", async (method, path, allow) => {
   const answer = await house.fetch(path, { method });
   expect([answer.status, answer.headers.get("allow")]).toEqual([405, allow]);
@@ -65,23 +66,44 @@ describe("an invalid Host", () => {
 
 describe("a body for /api", () => {
   const MIB = 1024 * 1024;
-  const send = (body: string | ReadableStream, type: string | null, token = house.adminToken) =>
+  const send = (
+    body: string | Uint8Array<ArrayBuffer> | ReadableStream,
+    type: string | null,
+    token = house.adminToken,
+  ) =>
     house.fetch("/api/accounts", {
       method: "POST",
       body,
       headers: { authorization: `Bearer ${token}`, ...(type !== null && { "content-type": type }) },
     });
   const account = (id: string, padding = 0) => JSON.stringify({ id, name: "x" }).padEnd(padding);
+  /** In pieces and from a generator, so that the client cannot know a length to declare. */
+  const chunked = (text: string) =>
+    new ReadableStream({
+      async start(controller) {
+        for (let at = 0; at < text.length; at += 65_536) {
+          await Bun.sleep(0);
+          controller.enqueue(Buffer.from(text.slice(at, at + 65_536)));
+        }
+        controller.close();
+      },
+    });
 
   test("one byte past 1 MiB is a 413, by its length or by counting, and nothing is stored", async () => {
-    const chunked = new Blob([account("big", MIB + 1)]).stream();
-    for (const body of [account("big", MIB + 1), chunked])
+    for (const body of [account("big", MIB + 1), chunked(account("big", MIB + 1))])
       expect((await send(body, "application/json")).status).toBe(413);
     expect(house.parts.tokens.hasAccount("big")).toBe(false);
   });
 
-  test("at 1 MiB exactly is read", async () => {
+  test("at 1 MiB exactly is read, by its length or by counting", async () => {
     expect((await send(account("fits", MIB), "application/json")).status).toBe(200);
+    expect((await send(chunked(account("counted", MIB)), "application/json")).status).toBe(200);
+  });
+
+  test("that is not UTF-8 is malformed", async () => {
+    const bytes = Buffer.concat([Buffer.from('{"id":"utf","name":"'), Buffer.from([0xff]), Buffer.from('"}')]);
+    expect((await send(bytes, "application/json")).status).toBe(400);
+    expect(house.parts.tokens.hasAccount("utf")).toBe(false);
   });
 
   test.each([
@@ -102,6 +124,17 @@ describe("a body for /api", () => {
     expect([answer.status, (await answer.json()).errors[0].code]).toEqual([400, 7001]);
   });
 
+  test("at 64 levels is looked at, at 65 it is not", async () => {
+    const nested = async (levels: number) => {
+      const answer = await send("[".repeat(levels) + "]".repeat(levels), "application/json");
+      return [answer.status, (await answer.json()).errors[0].message];
+    };
+    const tooDeep = "The body is nested too deeply (maximum 64 levels)";
+    expect(await nested(64)).toEqual([400, "body: Expected object"]);
+    expect(await nested(65)).toEqual([400, tooDeep]);
+    expect(await nested(500_000)).toEqual([400, tooDeep]);
+  });
+
   test("from a stranger is refused before it is read", async () => {
     const answer = await send("{", "application/json", "gh_wrong");
     expect(answer.status).toBe(401);
@@ -112,6 +145,12 @@ describe("a body for /api", () => {
     const text = await answer.text();
     expect(text).toContain("body.id");
     expect(text).not.toContain("NOT-A-VALID-ID");
+  });
+
+  test("with a word that is none of those allowed names them", async () => {
+    const body = { name: "x", permissions: ["run", "root"] };
+    const answer = await house.api("POST", "/api/tokens", body);
+    expect(answer.body.errors[0].message).toStartWith("body.permissions.1: Expected one of run, tags:read, ");
   });
 
   test("with a key nobody knows is refused", async () => {
@@ -137,6 +176,14 @@ describe("a throw that nobody expected", () => {
     expect(text).not.toContain("stack");
     const id = answer.headers.get("x-request-id") ?? "";
     expect(house.logged.filter((line) => JSON.stringify(line).includes(id)).length).toBe(1);
+  });
+
+  test("that is our own wrong answer is our failure and not the caller's", async () => {
+    const app = new Elysia({ normalize: false })
+      .use(createApp(house.parts))
+      .get("/api/wrong", () => JSON.parse('{"hidden":"hunter2"}'), { response: t.Object({ n: t.Number() }) });
+    const answer = await app.handle(new Request("http://localhost/api/wrong"));
+    expect([answer.status, (await answer.json()).errors[0].code]).toEqual([500, 7000]);
   });
 
   test("that is an expected failure keeps its status, sentence and headers", async () => {
@@ -169,9 +216,16 @@ describe("pages elsewhere", () => {
       for (const path of ["/healthz", "/api/tokens"]) {
         const answer = await house.fetch(path, { headers: { origin } });
         expect(answer.headers.get("access-control-allow-origin")).toBe(expected);
+        expect(answer.headers.get("access-control-expose-headers")).toBe(expected && "*");
       }
     }
   });
+});
+
+test("an answer that depends on more than the origin still says so", async () => {
+  const headers = { origin: "https://friend.example" };
+  expect((await house.fetch("/", { headers })).headers.get("vary")).toBe("accept-encoding, origin");
+  expect((await house.fetch("/healthz", { headers })).headers.get("vary")).toBe("origin");
 });
 
 test.each([
@@ -181,8 +235,29 @@ test.each([
   ["/agents/x/y", "sandbox"],
 ])("%s may never act as one of our pages", async (path, policy) => {
   const answer = await house.fetch(path);
+  expect(answer.headers.get("cache-control")).toBe(path.startsWith("/api") ? "no-store" : null);
   expect(answer.headers.get("content-security-policy")).toBe(policy);
   expect(answer.headers.get("x-content-type-options")).toBe("nosniff");
+});
+
+test.each(["/healthz", "/nope", "/metrics"])("%s is never taken for another type than it says", async (path) => {
+  expect((await house.fetch(path)).headers.get("x-content-type-options")).toBe("nosniff");
+});
+
+test("a route's own header stays", async () => {
+  const headers = { "content-security-policy": "default-src 'self'" };
+  const app = new Elysia().use(createApp(house.parts)).get("/agents/own", () => new Response("", { headers }));
+  const answer = await app.handle(new Request("http://localhost/agents/own"));
+  expect(answer.headers.get("content-security-policy")).toBe("default-src 'self'");
+  expect(answer.headers.get("x-content-type-options")).toBe("nosniff");
+});
+
+test("at the level debug every request is logged, without the credential in its address", async () => {
+  await using other = await startHouse({ settings: { log: "debug" } });
+  await other.fetch("/nope?token=hunter2&a=1");
+  const [line] = other.logged.filter(({ event }) => event === "request");
+  expect(line).toMatchObject({ method: "GET", status: 404, url: expect.stringContaining("&a=1") });
+  expect(JSON.stringify(other.logged)).not.toContain("hunter2");
 });
 
 test("metrics count by group and status", async () => {

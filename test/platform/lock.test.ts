@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test";
-import { rmSync } from "node:fs";
+import { rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { lockFolder, readOwner } from "../../src/platform/lock.ts";
 import { tempFolder } from "../support/house.ts";
 
@@ -59,5 +60,32 @@ test("it survives a garbage collection, and is free after release", () => {
   const next = lockFolder(folder, owner("token"));
   expect(next).toBeDefined();
   next?.release();
+  rmSync(folder, { recursive: true });
+});
+
+test("asking again in the process that holds it does not let another process in", async () => {
+  const folder = tempFolder();
+  const lock = lockFolder(folder, owner("serve"));
+  expect(lockFolder(folder, owner("token"))).toBeUndefined();
+  const { child, said } = await holder(folder);
+  expect(said).toBe("refused");
+  child.kill("SIGKILL");
+  await child.exited;
+  lock?.release();
+  expect(readOwner(folder)).toBeUndefined();
+  rmSync(folder, { recursive: true });
+});
+
+test.each(["", "5", "null", "{}", '{"pid":1}', "{"])("an owner.json of %p names nobody", (text) => {
+  const folder = tempFolder();
+  writeFileSync(join(folder, "owner.json"), text);
+  expect(readOwner(folder)).toBeUndefined();
+  rmSync(folder, { recursive: true });
+});
+
+test("a lock file that is damaged is an error, not an owner", () => {
+  const folder = tempFolder();
+  writeFileSync(join(folder, "lock.db"), "this is text and no database".repeat(10));
+  expect(() => lockFolder(folder, owner("serve"))).toThrow("not a database");
   rmSync(folder, { recursive: true });
 });

@@ -34,6 +34,8 @@ test.each([
   [`http://h/#code=${SECRET}`, "#code="],
   [`https://user:${SECRET}@h/x`, "user:"],
   [`Bearer gh_${SECRET}`, "Bearer"],
+  [`the provider refused Bearer sk-${SECRET}.x/y+z= today`, "today"],
+  [`authorization: basic ${SECRET}=`, "basic"],
 ])("credentials inside text are cut out and the rest stays: %p", (text, rest) => {
   expect(redactText(text)).not.toContain(SECRET);
   expect(redactText(text)).toContain(rest);
@@ -61,4 +63,11 @@ test("a cycle in the fields ends instead of hanging", () => {
   const cycle: Record<string, unknown> = {};
   cycle.self = cycle;
   expect(JSON.stringify(redact(cycle))).toContain("[…]");
+});
+
+test("on a terminal a line is one line, and what a stranger sent cannot move the cursor", () => {
+  const lines: string[] = [];
+  const log = createLog({ level: "info", pretty: true, now: () => 0, write: (line) => void lines.push(line) });
+  log.info("seen", { path: "/x\u001b[2J", name: "a\nb", n: 1 });
+  expect(lines.join("")).toEndWith('seen path="/x\\u001b[2J" name="a\\nb" n=1\n');
 });

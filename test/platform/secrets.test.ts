@@ -22,6 +22,25 @@ test("the same value is sealed differently each time, and its text is not in it"
   expect(Buffer.from(a).includes("hunter2")).toBe(false);
 });
 
+test("a key that could not be written leaves nothing behind that stands in the way of the next start", async () => {
+  const folder = tempFolder();
+  const path = join(folder, "key");
+  const code = `(await import(${JSON.stringify(require.resolve("../../src/platform/secrets.ts"))})).loadKey(${JSON.stringify(path)})`;
+  // No file may grow: the write fails as on a full disk.
+  const limited = `trap "" XFSZ; ulimit -f 0; exec "$0" -e '${code}'`;
+  const child = Bun.spawn(["sh", "-c", limited, process.execPath], { stdout: "ignore", stderr: "pipe" });
+  expect(await new Response(child.stderr).text()).toContain("EFBIG");
+  expect(loadKey(path).length).toBe(32);
+  rmSync(folder, { recursive: true });
+});
+
+test("two keys differ", () => {
+  const folder = tempFolder();
+  const [a, b] = [loadKey(join(folder, "a")), loadKey(join(folder, "b"))];
+  expect(Buffer.from(a).equals(Buffer.from(b))).toBe(false);
+  rmSync(folder, { recursive: true });
+});
+
 test("a key file is made once, private, and refused when others can read it or it is damaged", () => {
   const folder = tempFolder();
   const path = join(folder, "key");

@@ -89,6 +89,25 @@ describe("a session", () => {
     expect((await write({ origin: house.url })).status).toBe(200);
   });
 
+  test.each(["POST", "PUT", "PATCH", "DELETE"])("of a %s from elsewhere counts for nothing", async (method) => {
+    const cookie = cookieOf(await signIn({ token: house.adminToken }));
+    const answer = await house.fetch("/api/session", withCookie(cookie, method, { origin: "https://evil.example" }));
+    expect(answer.status).toBe(method === "PUT" || method === "PATCH" ? 405 : 403);
+    const request = new Request(house.url, withCookie(cookie, method, { origin: "https://evil.example" }));
+    expect(() => house.parts.access.ofRequest(request)).toThrow("origin");
+    expect((await house.fetch("/api/session", withCookie(cookie))).status).toBe(200);
+  });
+
+  test("does not rescue a wrong token, nor counts under a longer name", async () => {
+    const cookie = cookieOf(await signIn({ token: house.adminToken }));
+    for (const authorization of ["Bearer gh_wrong", "Basic Z2hfeDp5"]) {
+      const answer = await house.fetch("/api/accounts", withCookie(cookie, "GET", { authorization }));
+      expect(answer.status).toBe(401);
+    }
+    expect((await house.fetch("/api/accounts", withCookie(`x${cookie}`))).status).toBe(401);
+    expect((await house.fetch("/api/accounts", withCookie(`x${cookie}; ${cookie}; b=2`))).status).toBe(200);
+  });
+
   test("cannot be carried into a WebSocket by a page elsewhere", async () => {
     const cookie = cookieOf(await signIn({ token: house.adminToken }));
     const answer = await house.fetch(
@@ -146,6 +165,11 @@ describe("a route that no credential protects", () => {
   ] as [Record<string, string>, string][])("refuses %p", async (headers, code) => {
     const answer = await metrics(headers);
     expect([answer.status, (await answer.json()).error.code]).toEqual([403, code]);
+  });
+
+  test("answers who brings a credential under any name", async () => {
+    const headers = { host: "evil.example", authorization: `Bearer ${house.adminToken}` };
+    expect((await metrics(headers)).status).toBe(200);
   });
 
   test.each([

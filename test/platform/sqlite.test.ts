@@ -1,7 +1,7 @@
 import type { Database } from "bun:sqlite";
 import { expect, test } from "bun:test";
 import { rmSync, statSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { AppError, toAppError } from "../../src/platform/errors.ts";
 import { openDatabase } from "../../src/platform/sqlite.ts";
 import { tempFolder } from "../support/house.ts";
@@ -50,6 +50,9 @@ test(
       5000,
     ]);
     db.close();
+    const quick = openDatabase(`${path}2`, [], "NORMAL");
+    expect(quick.query("pragma synchronous").get()).toEqual({ synchronous: 1 });
+    quick.close();
   }),
 );
 
@@ -59,6 +62,7 @@ test(
     const before = process.umask(0);
     try {
       const db = openDatabase(path, ["create table a (x)"]);
+      expect(statSync(dirname(path)).mode & 0o777).toBe(0o700);
       expect(statSync(path).mode & 0o777).toBe(0o600);
       expect(statSync(`${path}-wal`).mode & 0o777).toBe(0o600);
       db.close();

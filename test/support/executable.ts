@@ -5,12 +5,21 @@ import { join } from "node:path";
 const ROOT = join(import.meta.dir, "../..");
 export const EXECUTABLE = join(ROOT, "dist", process.platform === "win32" ? "gatehouse.exe" : "gatehouse");
 
+let built = false; // once per run, however many files need it
+
 export function buildExecutable(): void {
+  if (built) return;
   const build = Bun.spawnSync([process.execPath, "scripts/build.ts", "--no-measure"], { cwd: ROOT });
   if (build.exitCode !== 0) throw new Error(`the build failed:\n${build.stdout}${build.stderr}`);
+  built = true;
 }
 
-export type Running = { url: string; pid: number; stop(signal?: NodeJS.Signals): Promise<number | null> };
+export type Running = {
+  url: string;
+  pid: number;
+  printed(): string;
+  stop(signal?: NodeJS.Signals): Promise<number | null>;
+};
 export type Ended = { code: number; out: string; err: string };
 
 type Start = { executable: string; cwd: string; args?: string[]; env?: Record<string, string> };
@@ -25,14 +34,14 @@ export async function start({ executable, cwd, args = [], env = {} }: Start): Pr
     await child.exited;
     return child.exitCode;
   };
+  let printed = "";
   const follow = async () => {
-    let printed = "";
     // Read to the end, also once it is ready: a child that writes into a closed pipe is a broken child.
     for await (const chunk of child.stderr.pipeThrough(new TextDecoderStream())) {
       printed += chunk;
       const line = printed.split("\n").find((each) => each.includes('"ready"'));
       const address = line && /"address":"([^"]+)"/.exec(line)?.[1];
-      if (address) resolve({ url: address, pid: child.pid, stop });
+      if (address) resolve({ url: address, pid: child.pid, printed: () => printed, stop });
     }
     reject(new Error(`ended with ${await child.exited} before it was ready:\n${printed}`));
   };

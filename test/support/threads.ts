@@ -2,8 +2,14 @@
 import { join } from "node:path";
 import type { Threads } from "../../src/parts.ts";
 
+const at = (path: string): string => new URL(`../../src/${path}`, import.meta.url).href;
+
 export const THREADS: Threads = {
-  gatewayLogs: new URL("../../src/gateway/logs/worker.ts", import.meta.url).href,
+  gatewayLogs: at("gateway/logs/worker.ts"),
+  agent: at("agents/worker.ts"),
+  describe: at("agents/describe-worker.ts"),
+  ledger: at("agents/ledger-worker.ts"),
+  journal: at("hooks/journal-worker.ts"),
 };
 
 /** Where scripts/build leaves the pages. */

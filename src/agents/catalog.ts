@@ -1,0 +1,210 @@
+// Which agent classes exist right now: the built-in ones and the user's files, looked at again whenever a file changes.
+import { type FSWatcher, watch } from "node:fs";
+import { readdir } from "node:fs/promises";
+import { basename, join, resolve } from "node:path";
+import type { Log } from "../platform/log.ts";
+import type { ClassDescription, DescribeRequest, Description } from "./describe-worker.ts";
+import type { ClassSource, Problem } from "./protocol.ts";
+
+export type Catalog = ReturnType<typeof openCatalog>;
+export type AgentClassEntry = Omit<ClassDescription, "exportName"> & {
+  source: ClassSource;
+  file: string | undefined;
+  fingerprint: string;
+};
+/** A file that does not work, and the classes it had when it last did. */
+export type BrokenFile = { file: string; problem: Problem; classes: string[] };
+
+type CatalogParts = {
+  folder: string;
+  describe: string;
+  describeMsMax: number;
+  filesMax: number;
+  log: Log;
+  /** Classes whose code changed, came or went. */
+  onChange: (classNames: string[]) => void;
+};
+
+const AGENT_FILE = /^(?!.*\.(d|test|spec)\.)[^.].*\.(ts|tsx|js|jsx|mts|mjs)$/;
+const NOT_OURS = /^(node_modules|\..*)$/;
+const SETTLE_MS = 80; // an editor's save is several events; looking after the last one finds the whole file
+const FOLDERS_MAX = 500; // one watch each
+const AT_ONCE = 2;
+
+export function openCatalog({ folder, describe, describeMsMax, filesMax, log, onChange }: CatalogParts) {
+  const root = resolve(folder);
+  let classes = new Map<string, AgentClassEntry>();
+  let broken: BrokenFile[] = [];
+  let builtIn: AgentClassEntry[] = [];
+  const watchers = new Map<string, FSWatcher>();
+  let timer: Timer | undefined;
+  let looking: Promise<void> = Promise.resolve();
+  let closed = false;
+
+  async function look(): Promise<void> {
+    await watchFolders();
+    const names = (await readdir(root).catch(() => [])).filter((name) => AGENT_FILE.test(name)).sort();
+    if (names.length > filesMax)
+      log.warn("agents.too_many_files", { folder: root, files: names.length, read: filesMax });
+    const files = names.slice(0, filesMax).map((name) => join(root, name));
+    const described = await mapBounded(files, AT_ONCE, async (file) => [file, await describeOne({ file })] as const);
+    adopt(described);
+  }
+
+  function adopt(described: (readonly [string, Description])[]): void {
+    const found = new Map<string, AgentClassEntry>();
+    const failed: BrokenFile[] = [];
+    const before = classes;
+    const had = (file: string) => [...before.values()].filter((one) => one.file === file).map((one) => one.className);
+    for (const [file, description] of described) {
+      if (!description.ok) {
+        const known = [...had(file), ...(broken.find((one) => one.file === file)?.classes ?? [])];
+        failed.push({ file, problem: description.problem, classes: [...new Set(known)] });
+        continue;
+      }
+      for (const { exportName, ...described_ } of description.classes) {
+        const twin = found.get(described_.className);
+        if (twin) {
+          const message = `The class ${described_.className} is already in ${basename(twin.file ?? "")}`;
+          failed.push({ file, problem: { file, message }, classes: [] });
+        } else {
+          const { fingerprint, uses } = description;
+          const source = { file, exportName, uses };
+          found.set(described_.className, { ...described_, source, file, fingerprint });
+        }
+      }
+    }
+    const lost = new Set(failed.flatMap((one) => one.classes));
+    for (const entry of builtIn) {
+      if (!found.has(entry.className) && !lost.has(entry.className)) found.set(entry.className, entry);
+    }
+    const mended = new Set(broken.flatMap((one) => one.classes).filter((className) => !lost.has(className)));
+    tellProblems(failed);
+    classes = found;
+    broken = failed;
+    const changed = [...new Set([...before.keys(), ...found.keys(), ...mended])].filter((className) => {
+      // A class whose file broke keeps its running agents; everyone else with other code than before starts anew.
+      if (lost.has(className)) return false;
+      return mended.has(className) || before.get(className)?.fingerprint !== found.get(className)?.fingerprint;
+    });
+    if (changed.length > 0) onChange(changed);
+  }
+
+  function tellProblems(failed: BrokenFile[]): void {
+    const key = ({ file, problem: { message, line } }: BrokenFile) => `${file}:${line}:${message}`;
+    const known = new Set(broken.map(key));
+    for (const one of failed) {
+      const { stack: _, ...problem } = one.problem;
+      if (!known.has(key(one))) log.error("agents.broken_file", { ...problem, file: one.file });
+    }
+    for (const { file } of broken) {
+      if (!failed.some((one) => one.file === file)) log.info("agents.mended_file", { file });
+    }
+  }
+
+  /** First of answer, error, end and timer wins: user code may do anything while it loads. */
+  function describeOne(request: DescribeRequest): Promise<Description> {
+    const thread = new Worker(describe, { env: {} });
+    const described = Promise.withResolvers<Description>();
+    const file = "file" in request ? { file: request.file } : {};
+    const refuse = (message: string) => described.resolve({ ok: false, problem: { ...file, message } });
+    thread.onmessage = ({ data }: MessageEvent<Description>) => described.resolve(data);
+    thread.onerror = ({ message }) => refuse(message);
+    thread.addEventListener("close", () => refuse("The file ended its thread while it was loaded"));
+    thread.postMessage(request);
+    const late = setTimeout(() => refuse(`The file was not loaded after ${describeMsMax} ms`), describeMsMax);
+    return described.promise.finally(() => {
+      clearTimeout(late);
+      thread.terminate();
+    });
+  }
+
+  /** Folder by folder, because a recursive watch would take one watch per folder of node_modules too. */
+  async function watchFolders(): Promise<void> {
+    const folders = await foldersOf(root);
+    for (const [path, watcher] of watchers) {
+      if (folders.includes(path)) continue;
+      watcher.close();
+      watchers.delete(path);
+    }
+    for (const path of folders) {
+      if (watchers.has(path) || closed) continue;
+      try {
+        const watcher = watch(path, (_, name) => {
+          if (name === null || !NOT_OURS.test(String(name))) lookSoon();
+        });
+        watcher.on("error", lookSoon); // the folder went away
+        watchers.set(path, watcher);
+      } catch (error) {
+        log.warn("agents.unwatched", { folder: path, error }); // out of watches: a restart still picks changes up
+      }
+    }
+  }
+
+  function lookSoon(): void {
+    clearTimeout(timer);
+    if (!closed) timer = setTimeout(() => void refresh(), SETTLE_MS);
+  }
+
+  function refresh(): Promise<void> {
+    looking = looking.then(look).catch((error) => log.error("agents.look_failed", { error }));
+    return looking;
+  }
+
+  async function lookFirst(): Promise<void> {
+    const ours = await describeOne({ builtIn: true });
+    if (ours.ok) {
+      builtIn = ours.classes.map(({ exportName, ...rest }) => {
+        return { ...rest, source: { builtIn: exportName }, file: undefined, fingerprint: ours.fingerprint };
+      });
+    } else log.error("agents.built_in_broken", { ...ours.problem });
+    await look();
+  }
+
+  let first: Promise<void> | undefined;
+
+  return {
+    /** The first look, made when somebody needs it: a verb about something else should not load anyone's code. */
+    ready(): Promise<void> {
+      if (!first) {
+        first = lookFirst().catch((error) => log.error("agents.look_failed", { error }));
+        looking = first;
+      }
+      return first;
+    },
+    get: (className: string) => classes.get(className),
+    list: () => [...classes.values()].sort((a, b) => (a.className < b.className ? -1 : 1)),
+    broken: () => broken,
+    isBroken: (className: string) => broken.some((one) => one.classes.includes(className)),
+    refresh,
+    async close(): Promise<void> {
+      closed = true;
+      clearTimeout(timer);
+      for (const watcher of watchers.values()) watcher.close();
+      await looking;
+    },
+  };
+}
+
+async function foldersOf(root: string): Promise<string[]> {
+  const found: string[] = [];
+  const waiting = [root];
+  for (let path = waiting.shift(); path !== undefined && found.length < FOLDERS_MAX; path = waiting.shift()) {
+    const entries = await readdir(path, { withFileTypes: true }).catch(() => undefined);
+    if (!entries) continue;
+    found.push(path);
+    for (const entry of entries)
+      if (entry.isDirectory() && !NOT_OURS.test(entry.name)) waiting.push(join(path, entry.name));
+  }
+  return found;
+}
+
+async function mapBounded<T, R>(items: T[], atOnce: number, task: (item: T) => Promise<R>): Promise<R[]> {
+  const results: R[] = new Array(items.length);
+  const entries = items.entries();
+  const runner = async (): Promise<void> => {
+    for (const [index, item] of entries) results[index] = await task(item);
+  };
+  await Promise.all(Array.from({ length: atOnce }, runner));
+  return results;
+}

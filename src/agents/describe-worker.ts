@@ -1,0 +1,81 @@
+// Throw-away thread: checks one user file, imports it, and says which agent classes it holds. The main thread never runs it.
+
+import type { BuiltInUse, Problem } from "./protocol.ts";
+import { BUILT_IN } from "./runtime/built-in.ts";
+import type { AgentClass } from "./runtime/life.ts";
+import { loadClasses, provideSdk, SDK_MODULES, toProblem } from "./runtime/loader.ts";
+import { isClassName } from "./runtime/names.ts";
+import { Agent, type AgentOptions } from "./sdk/agent.ts";
+import { callablesOf } from "./sdk/callable.ts";
+import { createSdk } from "./sdk/module.ts";
+
+export type ClassDescription = {
+  className: string;
+  exportName: string;
+  options: Pick<AgentOptions, "public" | "clientState" | "sandbox">;
+  callables: { name: string; description: string; streaming: boolean }[];
+  /** Which hooks the class has of its own; a sleeping agent is not woken for one it lacks. */
+  hooks: string[];
+};
+export type Description =
+  /** `fingerprint` changes with the file and with everything it imports. */
+  { ok: true; classes: ClassDescription[]; fingerprint: string; uses: BuiltInUse } | { ok: false; problem: Problem };
+export type DescribeRequest = { file: string } | { builtIn: true };
+
+declare const self: Worker & { postMessage(message: Description): void };
+
+const HOOKS = ["onRequest", "onConnect", "onMessage", "onClose"] as const;
+const post = self.postMessage.bind(self);
+
+self.onmessage = async ({ data }: MessageEvent<DescribeRequest>) => {
+  try {
+    provideSdk(createSdk(() => undefined));
+    post("file" in data ? await describeFile(data.file) : describeBuiltIn());
+  } catch (error) {
+    post({ ok: false, problem: toProblem(error) });
+  }
+  process.exit(0);
+};
+
+/** Bundled first, only to look: it runs nothing and names the line of an import that leads nowhere, which `import()` does not. */
+async function describeFile(file: string): Promise<Description> {
+  const bundle = await Bun.build({ entrypoints: [file], target: "bun", external: SDK_MODULES, throw: false });
+  const [failure] = bundle.logs.filter((log) => log.level === "error");
+  if (!bundle.success) return { ok: false, problem: { file, ...toProblem(failure) } };
+  const hasher = new Bun.CryptoHasher("sha256");
+  const uses = { workerThreads: false, diagnosticsChannel: false };
+  for (const output of bundle.outputs) {
+    const text = await output.text();
+    hasher.update(text);
+    uses.workerThreads ||= text.includes("worker_threads");
+    uses.diagnosticsChannel ||= text.includes("diagnostics_channel");
+  }
+  const found = await loadClasses(file);
+  const odd = found.find(({ className }) => !isClassName(className));
+  if (odd) return { ok: false, problem: { file, message: `"${odd.className}" cannot be a class name in a URL` } };
+  const classes = found.map(({ exportName, className, agent }) => toDescription(className, exportName, agent));
+  return { ok: true, classes, fingerprint: hasher.digest("hex"), uses };
+}
+
+function describeBuiltIn(): Description {
+  const classes = Object.entries(BUILT_IN).map(([className, agent]) => toDescription(className, className, agent));
+  return { ok: true, classes, fingerprint: "built-in", uses: { workerThreads: false, diagnosticsChannel: false } };
+}
+
+function toDescription(className: string, exportName: string, agent: AgentClass): ClassDescription {
+  const { public: open, clientState, sandbox } = agent.options ?? {};
+  const callables = [...callablesOf(agent.prototype)].map(([name, { description = "", streaming = false }]) => {
+    return { name, description, streaming };
+  });
+  return {
+    className,
+    exportName,
+    options: {
+      ...(open === true || open === "read" ? { public: open } : {}),
+      ...(clientState === true ? { clientState } : {}),
+      ...(sandbox === false ? { sandbox } : {}),
+    },
+    callables,
+    hooks: HOOKS.filter((hook) => agent.prototype[hook] !== Agent.prototype[hook]),
+  };
+}

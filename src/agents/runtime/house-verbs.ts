@@ -1,0 +1,53 @@
+// What the management API may ask of a live agent: data about it, and care for its failed work. Never the agent's code.
+import type { Database } from "bun:sqlite";
+import { bytesOf } from "./database.ts";
+import type { DeadLetters } from "./dead-letters.ts";
+import type { Runtime } from "./life.ts";
+import { NotCallable } from "./rpc.ts";
+
+type Parts = { runtime: Runtime; db: Database; dead: DeadLetters };
+type Verb = (parts: Parts, ...args: unknown[]) => unknown;
+
+const LIST_MAX = 1_000;
+
+const VERBS: Record<string, Verb> = {
+  state: ({ runtime }) => ({ state: runtime.stateValue() ?? null }),
+  summary: ({ runtime, db, dead }) => ({
+    queueLength: runtime.queue.length(),
+    schedules: runtime.schedules.list().length,
+    dead: dead.count(),
+    bytes: bytesOf(db),
+    tables: db
+      .query<{ name: string }, []>("select name from sqlite_master where type = 'table' order by name")
+      .all()
+      .map(({ name }) => name),
+  }),
+  queue: ({ runtime }) => runtime.queue.list(LIST_MAX),
+  dequeue: ({ runtime }, id) => runtime.queue.remove(String(id)),
+  schedules: ({ runtime }) => runtime.schedules.list().slice(0, LIST_MAX),
+  cancelSchedule: ({ runtime }, id) => runtime.schedules.cancel(String(id)),
+  fibers: ({ runtime }) => runtime.fibers.list(undefined, LIST_MAX),
+  dead: ({ dead }) => dead.list(LIST_MAX),
+  /** Back into the queue with all its attempts; a schedule's callback runs from the queue too. */
+  retryDead: async ({ runtime, dead }, id) => {
+    const letter = dead.take(String(id));
+    if (!letter) return false;
+    await runtime.queue.push(letter.callback, JSON.parse(letter.payload), {
+      id: letter.id,
+      retry: JSON.parse(letter.retry),
+    });
+    return true;
+  },
+  dropDead: ({ dead }, id) => dead.take(String(id)) !== undefined,
+  /** A consistent copy of the database in a new file. */
+  copy: ({ db }, path) => {
+    db.run("vacuum into ?", [String(path)]);
+    return true;
+  },
+};
+
+export async function runHouseVerb(method: string, args: unknown[], parts: Parts): Promise<unknown> {
+  const verb = Object.hasOwn(VERBS, method) ? VERBS[method] : undefined;
+  if (!verb) throw new NotCallable(`There is no verb ${method}`);
+  return verb(parts, ...args);
+}

@@ -1,0 +1,178 @@
+// Agents that do harm, each beside a healthy one that never notices.
+import { describe, expect, test } from "bun:test";
+import { type Errand, restMs } from "../../src/agents/roster.ts";
+import { failure, startAgents, until } from "../support/agents.ts";
+
+const HEALTHY = `
+import { Agent, callable } from "gatehouse";
+export class Healthy extends Agent<unknown, { count: number }> {
+  initialState = { count: 0 };
+  @callable() add() { this.setState({ count: this.state.count + 1 }); return this.state.count; }
+}`;
+const BAD = `
+import { Agent, callable } from "gatehouse";
+import { parentPort } from "node:worker_threads";
+export class Bad extends Agent {
+  @callable() hello() { return "hello"; }
+  @callable() loop() { for (;;); }
+  @callable() endlessSql() { return this.sql\`with recursive n(x) as (select 1 union all select x + 1 from n) select max(x) from n\`; }
+  @callable() exit() { process.exit(1); }
+  @callable() flood() {
+    const text = "x".repeat(1024 * 1024);
+    let sent = 0;
+    try { for (;;) { this.broadcast(text); sent++; } } catch (error) { return [sent, error.message]; }
+  }
+  @callable() post() {
+    const outcomes = [];
+    for (const way of [() => postMessage("raw"), () => self.postMessage("raw"), () => parentPort.postMessage("raw")]) {
+      try { way(); outcomes.push("sent"); } catch { outcomes.push("refused"); }
+    }
+    return outcomes;
+  }
+  @callable() environment() { return [Object.keys(process.env), Object.keys(this.env as object)]; }
+  async onRequest() { return new Response(new Uint8Array(50 * 1024 * 1024)); }
+}
+export class Unstartable extends Agent { onStart() { throw new Error("cannot start"); } @callable() hello() {} }
+export class Sleepy extends Agent { onStart() { return new Promise(() => {}); } @callable() hello() {} }`;
+const FILES = { "healthy.ts": HEALTHY, "bad.ts": BAD };
+type Started = Awaited<ReturnType<typeof startAgents>>;
+
+/** Calls the healthy agent all the while, and says how many of its answers were wrong. */
+async function beside(agents: Started, harm: () => Promise<void>): Promise<number> {
+  let over = false;
+  let expected = 0;
+  let wrong = 0;
+  const calls = (async () => {
+    while (!over) if ((await agents.call("healthy", "a", "add", [])) !== ++expected) wrong++;
+  })();
+  await harm();
+  over = true;
+  await calls;
+  expect(expected).toBeGreaterThan(0);
+  return wrong;
+}
+
+describe("a thread that does not let go", () => {
+  test("an endless loop is ended by the watchdog; its callers hear of it and the agent starts again", async () => {
+    await using agents = await startAgents({ files: FILES, limits: { heartbeatMsMax: 2_000 } });
+    await agents.call("bad", "a", "hello", []);
+    const wrong = await beside(agents, async () => {
+      expect((await failure(agents.call("bad", "a", "loop", []))).code).toBe("agent.gone");
+      expect(await agents.call("bad", "a", "hello", [])).toBe("hello");
+    });
+    expect(wrong).toBe(0);
+    expect(agents.lines.some((line) => line.event === "agent.stalled")).toBe(true);
+  }, 20_000);
+
+  test("an endless SQL statement cannot be ended: it is shown as stuck, counts, and its database is left alone", async () => {
+    const agents = await startAgents({ files: FILES, limits: { heartbeatMsMax: 2_000, stopMsMax: 300 } });
+    await agents.call("bad", "a", "hello", []);
+    const wrong = await beside(agents, async () => {
+      expect((await failure(agents.call("bad", "a", "endlessSql", []))).code).toBe("agent.gone");
+      await until(() => agents.roster.seat("bad", "a")?.phase === "stuck");
+      expect((await failure(agents.call("bad", "a", "hello", []))).code).toBe("agent.stuck");
+      expect(agents.roster.threadCount).toBe(2);
+      expect(await agents.call("bad", "b", "hello", [])).toBe("hello");
+    });
+    expect(wrong).toBe(0);
+    // Stopping does not wait for it for ever; the thread itself ends with the process.
+    await agents.stop();
+  }, 20_000);
+});
+
+describe("a thread that ends", () => {
+  test("exiting ends the agent's own thread; after three times it rests, and says for how long", async () => {
+    await using agents = await startAgents({ files: FILES });
+    const wrong = await beside(agents, async () => {
+      for (let times = 0; times < 3; times++) {
+        expect((await failure(agents.call("bad", "a", "exit", []))).code).toBe("agent.gone");
+      }
+      const rests = await failure(agents.call("bad", "a", "hello", []));
+      expect([rests.code, rests.headers]).toEqual(["agent.resting", { "retry-after": String(restMs(3) / 1000) }]);
+      expect(await agents.call("bad", "b", "hello", [])).toBe("hello");
+      expect(await until(() => agents.call("bad", "a", "hello", []).catch(() => undefined))).toBe("hello");
+    });
+    expect(wrong).toBe(0);
+  });
+
+  test("one that throws in onStart fails its callers, each start anew, and logs why", async () => {
+    await using agents = await startAgents({ files: FILES });
+    expect((await failure(agents.call("unstartable", "a", "hello", []))).code).toBe("agent.failed");
+    expect((await failure(agents.call("unstartable", "a", "hello", []))).code).toBe("agent.failed");
+    await until(() => agents.roster.threadCount === 0);
+    const crashes = agents.lines.filter((line) => line.event === "agent.crashed");
+    expect(crashes).toMatchObject([
+      { message: "cannot start", crashes: 1 },
+      { message: "cannot start", crashes: 2 },
+    ]);
+  });
+
+  test("one whose onStart never ends is slow, not busy for ever", async () => {
+    await using agents = await startAgents({ files: FILES, limits: { handlerMsMax: 150, stopMsMax: 100 } });
+    expect((await failure(agents.call("sleepy", "a", "hello", []))).code).toBe("agent.slow");
+  });
+});
+
+describe("a thread that pours", () => {
+  test("a flood of messages is refused inside the thread at the bound, even in one synchronous loop", async () => {
+    await using agents = await startAgents({ files: FILES, limits: { outputBytesMax: 4 * 1024 * 1024 } });
+    await agents.call("bad", "a", "hello", []);
+    const sink = { send() {}, close() {}, subscribe() {}, publish() {} };
+    const input = {
+      ws: sink,
+      id: "x",
+      url: "http://test/agents/bad/a",
+      headers: [],
+      mayEdit: true,
+      mayWriteState: true,
+    };
+    agents.connect("bad", "a", input);
+    const wrong = await beside(agents, async () => {
+      const [sent, message] = (await agents.call("bad", "a", "flood", [])) as [number, string];
+      expect(sent).toBe(3);
+      expect(message).toContain("Too much is waiting");
+    });
+    expect(wrong).toBe(0);
+  });
+
+  test("no other way to the main thread is open", async () => {
+    await using agents = await startAgents({ files: FILES });
+    expect(await agents.call("bad", "a", "post", [])).toEqual(["refused", "refused", "refused"]);
+  });
+
+  test("a body of fifty megabytes waits in the thread for a reader who is slow", async () => {
+    await using agents = await startAgents({ files: FILES });
+    const wrong = await beside(agents, async () => {
+      const answer = await agents.fetch("bad", "a");
+      const reader = answer.body?.getReader();
+      await reader?.read();
+      const before = process.memoryUsage().rss;
+      for (let turns = 0; turns < 20; turns++) await agents.call("bad", "a", "hello", []);
+      expect(process.memoryUsage().rss - before).toBeLessThan(20 * 1024 * 1024);
+      await reader?.cancel();
+    });
+    expect(wrong).toBe(0);
+  });
+});
+
+test("a thread inherits nothing of the process's environment", async () => {
+  await using agents = await startAgents({
+    files: FILES,
+    secretsOf: (className): Record<string, string> => (className === "bad" ? { KEY: "v" } : {}),
+  });
+  expect(await agents.call("bad", "a", "environment", [])).toEqual([[], ["KEY"]]);
+});
+
+test("an errand is always given or refused", async () => {
+  await using agents = await startAgents({ files: FILES, limits: { stopMsMax: 100 } });
+  const outcomes: string[] = [];
+  const errand: Errand = { give: () => outcomes.push("given"), refuse: (error) => outcomes.push(error.code) };
+  for (const [className, name] of [
+    ["healthy", "a"],
+    ["nobody", "a"],
+    ["healthy", "a"],
+  ] as const)
+    agents.roster.enter(className, name, errand);
+  await until(() => outcomes.length === 3);
+  expect(outcomes.sort()).toEqual(["agent.class", "given", "given"]);
+});

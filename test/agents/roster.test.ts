@@ -1,0 +1,141 @@
+// Threads come and go under the agents: bounded in number, asleep when idle, woken by whatever happens next.
+import { describe, expect, test } from "bun:test";
+import { liveBound } from "../../src/agents/bounds.ts";
+import { restMs } from "../../src/agents/roster.ts";
+import { openClient, startAgentHouse } from "../support/agent-house.ts";
+import { failure, startAgents, until } from "../support/agents.ts";
+
+const COUNTER = `
+import { Agent, callable } from "gatehouse";
+let lives = 0;
+export class Counter extends Agent<unknown, { count: number }> {
+  initialState = { count: 0 };
+  starts = 0;
+  onStart() { lives++; this.starts++; }
+  onConnect(connection) { connection.setState({ seen: 1 }); }
+  onMessage(connection, message) { connection.setState({ seen: connection.state.seen + 1 }); connection.send(message + " " + connection.state.seen); }
+  @callable() add() { this.setState({ count: this.state.count + 1 }); return this.state.count; }
+  @callable() starts_() { return [lives, this.starts]; }
+  @callable() async wait(ms: number) { await new Promise((done) => setTimeout(done, ms)); return "waited"; }
+}`;
+const FILES = { "counter.ts": COUNTER };
+const code = (promise: Promise<unknown>) =>
+  promise.then(
+    () => "ok",
+    (error) => error.code,
+  );
+
+describe("bounds", () => {
+  test("the machine's descriptors and memory bound the threads, whatever the setting says", () => {
+    const plenty = { descriptorsMax: 1_000_000, memoryBytes: 2 ** 40 };
+    expect(liveBound(64, plenty)).toBe(64);
+    expect(liveBound(64, { ...plenty, descriptorsMax: 300 })).toBe(20);
+    expect(liveBound(64, { ...plenty, memoryBytes: 512 * 1024 * 1024 })).toBe(25);
+    expect(liveBound(64, { descriptorsMax: 10, memoryBytes: 1 })).toBe(1);
+  });
+
+  test("the first two crashes cost no rest, then it doubles up to a minute", () => {
+    expect([1, 2, 3, 4, 5, 8, 9, 50].map(restMs)).toEqual([0, 0, 1_000, 2_000, 4_000, 32_000, 60_000, 60_000]);
+  });
+
+  test("when every thread works, a request waits its time and is then refused as busy", async () => {
+    await using agents = await startAgents({ files: FILES, limits: { liveMax: 2, waitMsMax: 100 } });
+    const working = ["a", "b"].map((name) => agents.call("counter", name, "wait", [1_000]));
+    expect(await code(agents.call("counter", "c", "add", []))).toBe("agent.busy");
+    expect(await Promise.all(working)).toEqual(["waited", "waited"]);
+    expect(await agents.call("counter", "c", "add", [])).toBe(1);
+  });
+
+  test("events beyond the inbox are refused while an agent has no thread", async () => {
+    await using agents = await startAgents({ files: FILES, limits: { liveMax: 1, inboxMax: 2 } });
+    const working = agents.call("counter", "a", "wait", [300]);
+    const waiting = [1, 2].map(() => agents.call("counter", "b", "add", []));
+    expect(await code(agents.call("counter", "b", "add", []))).toBe("agent.busy");
+    expect(await Promise.all([working, ...waiting])).toEqual(["waited", 1, 2]);
+  });
+});
+
+describe("hibernation", () => {
+  test("an idle agent gives up its thread, and its next life starts from its database", async () => {
+    await using agents = await startAgents({ files: FILES, limits: { idleMs: 50 } });
+    expect(await agents.call("counter", "a", "add", [])).toBe(1);
+    await until(() => agents.roster.threadCount === 0);
+    expect(await agents.call("counter", "a", "starts_", [])).toEqual([1, 1]);
+    expect(await agents.call("counter", "a", "add", [])).toBe(2);
+  });
+
+  test("an agent that is working is not put to sleep", async () => {
+    await using agents = await startAgents({ files: FILES, limits: { idleMs: 20 } });
+    expect(await agents.call("counter", "a", "wait", [400])).toBe("waited");
+  });
+
+  test("clients stay connected while it sleeps; a frame wakes it, and connection state is still there", async () => {
+    await using house = await startAgentHouse({ files: FILES, agent: { idle_ms: 100 } });
+    const token = house.token(["agents:edit"]);
+    using one = openClient(house, "counter", "a", token);
+    using two = openClient(house, "counter", "a", token);
+    await Promise.all([one.ready, two.ready]);
+    one.send("hello");
+    await until(() => one.frames.some((frame) => frame.raw === "hello 2"));
+    await until(() => house.parts.agents.roster.threadCount === 0);
+    one.send("again");
+    await until(() => one.frames.some((frame) => frame.raw === "again 3"));
+    await until(() => house.parts.agents.roster.threadCount === 0);
+    expect(await house.parts.agents.call("counter", "a", "add", [])).toBe(1);
+    await until(() => two.frames.filter((frame) => frame.type === "cf_agent_state").length === 2);
+    expect([one.closes, two.closes]).toEqual([[], []]);
+    const identities = two.frames.filter((frame) => frame.type === "cf_agent_identity");
+    expect(identities.length).toBe(1);
+  });
+});
+
+test("a spare thread of the class is ready after the first wake", async () => {
+  await using agents = await startAgents({ files: FILES });
+  await agents.call("counter", "a", "add", []);
+  await until(() => agents.roster.spareCount === 1);
+  expect(await agents.call("counter", "b", "add", [])).toBe(1);
+});
+
+test("agents call each other by class, name and binding, and a failing one is told to the caller", async () => {
+  const PAIR = `
+import { Agent, callable, getAgentByName } from "agents";
+export class Asker extends Agent {
+  @callable() async ask(name: string) { return (await getAgentByName(this.env.Answerer, name)).answer(this.name, 2); }
+  @callable() async viaBinding(name: string) { return this.env.ANSWERER.getByName(name).answer(this.name, 3); }
+  @callable() async fetches(name: string) {
+    const answer = await (await getAgentByName("Answerer", name)).fetch("http://x/some/path", { method: "POST", body: "hi" });
+    return [answer.status, await answer.text()];
+  }
+  @callable() async fails(name: string) { return (await getAgentByName(this.env.Answerer, name)).broken(); }
+  @callable() async missing(name: string) { return (await getAgentByName("nobody", name)).answer(); }
+}
+export class Answerer extends Agent {
+  answer(who: string, by: number) { return [this.name, who, by]; }
+  broken() { throw new Error("own words"); }
+  async onRequest(request: Request) { return new Response(await request.text() + new URL(request.url).pathname, { status: 201 }); }
+}
+export default { async fetch() { return new Response("unused"); } };`;
+  await using agents = await startAgents({ files: { "pair.ts": PAIR } });
+  expect(await agents.call("asker", "a", "ask", ["b"])).toEqual(["b", "a", 2]);
+  expect(await agents.call("asker", "a", "viaBinding", ["b"])).toEqual(["b", "a", 3]);
+  expect(await agents.call("asker", "a", "fetches", ["b"])).toEqual([201, "hi/some/path"]);
+  expect((await failure(agents.call("asker", "a", "fails", ["b"]))).message).toContain("own words");
+  expect((await failure(agents.call("asker", "a", "missing", ["b"]))).message).toContain("no agent class");
+});
+
+test("a destroyed agent is gone with its files; its clients are told for good, and it can start afresh", async () => {
+  await using house = await startAgentHouse({ files: FILES });
+  const { agents } = house.parts;
+  const told: string[] = [];
+  agents.onDestroyed((className, name) => told.push(`${className}/${name}`));
+  using client = openClient(house, "counter", "a", house.token(["agents:edit"]));
+  expect(await client.call("add")).toBe(1);
+  expect((await house.api("DELETE", "/api/agents/counter/a")).status).toBe(200);
+  await until(() => client.closes.length > 0);
+  expect(client.closes[0]?.code).toBe(4410);
+  expect(agents.exists("counter", "a")).toBe(false);
+  expect(told).toEqual(["counter/a"]);
+  expect(await Array.fromAsync(new Bun.Glob("data/agents/**/*.db*").scan(house.folder))).toEqual([]);
+  expect((await house.api("DELETE", "/api/agents/counter/a")).status).toBe(404);
+  expect(await agents.call("counter", "a", "add", [])).toBe(1);
+});
