@@ -249,7 +249,9 @@ async function besideQueries(folder: string, ours: Target): Promise<void> {
   );
 }
 
-const envOf = (folder: string) => ({ ...process.env, NODE_ENV: "production", GATEHOUSE_DATA: join(folder, "data") });
+function envOf(folder: string) {
+  return { ...process.env, NODE_ENV: "production", GATEHOUSE_DATA: join(folder, "data") };
+}
 
 function gatehouse(folder: string, ...args: string[]) {
   return Bun.spawnSync([process.execPath, join(ROOT, "src/index.ts"), ...args], { cwd: folder, env: envOf(folder) });
