@@ -7,7 +7,7 @@ import { join } from "node:path";
 const ROOT = join(import.meta.dir, "..");
 const quick = process.argv.includes("--quick");
 const ROUNDS = quick ? 1 : 5;
-const SECONDS = quick ? 2 : 5;
+const SECONDS = quick ? 2 : 3;
 const CONNECTIONS = 32;
 const MEMORY_REQUESTS = 1_000_000;
 const READY_MS_MAX = 60_000;
