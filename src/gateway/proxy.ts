@@ -14,10 +14,10 @@ import type { Captured, LogRecord, Outcome } from "./logs/protocol.ts";
 import { type Head, mark, type Passage, toPassage, toRecord } from "./passage.ts";
 import { type Provider, upstreamUrl } from "./providers.ts";
 import { parseLine } from "./request-line.ts";
-import { bodyOf, keptOf, type Sent } from "./sent.ts";
+import { isSmall, keptOf, type Sent, streamOf } from "./sent.ts";
 import type { LiveGateway } from "./settings.ts";
 import { watchStream, withoutUsageChunk } from "./stream.ts";
-import { type Exchange, type Upstream, UpstreamFailure } from "./upstream.ts";
+import type { Exchange, Upstream } from "./upstream.ts";
 
 /** A JSON answer of known length up to this is read whole: for small ones that is faster than a stream. */
 const ANSWER_BYTES_MAX = 1024 * 1024;
@@ -87,19 +87,31 @@ export function createProxy(parts: ProxyParts): Forward {
     for (const name in provider.headers) if (!headers.has(name)) headers.set(name, provider.headers[name] ?? "");
     const id = requestIdOf(request);
     const passage = toPassage({ id, startMs, gateway, provider, principal, method, path: line.path, given }, asks);
-    const sent = await bodyOf(request);
+    // One function with three waits, and no helper that waits: each of those would cost more than what it does.
+    const sent: Sent = isSmall(request) ? { bytes: await request.bytes() } : streamOf(request);
     const asked = sent.bytes && gateway.includeUsage ? asksForUsage(line.path, headers, sent.bytes) : undefined;
     if (sent.bytes) headers.delete("content-length"); // made anew from the bytes
     const overheadMs = performance.now() - startMs;
     const body = asked ?? sent.bytes ?? sent.stream ?? null;
-    const { firstByteMsMax } = passage;
-    let it: Exchange | undefined;
+    const { signal } = request;
+    const it = upstream.send({ url, method, headers, body, signal, firstByteMsMax: passage.firstByteMsMax });
     try {
-      it = await upstream.send({ url, method, headers, body, signal: request.signal, firstByteMsMax });
-      return await answer(it, passage, sent, overheadMs, asked !== undefined);
+      const response = await it.response;
+      it.heard();
+      const head = toHead(response, passage);
+      const fits = method !== "HEAD" && isSmallJson(response, head);
+      toDownstream(response.headers);
+      mark(response.headers, passage, overheadMs, isEvents(head.responseType));
+      if (fits) {
+        it.waiting();
+        const bytes = await response.bytes();
+        logged(it, passage, sent, head, "answered", endsOf(bytes), bytes.byteLength);
+        return new Response(bytes, response);
+      }
+      return streamed(it, response, passage, sent, head, asked !== undefined);
     } catch (error) {
-      it?.close();
-      throw failed(passage, error, sent);
+      it.close();
+      throw failed(passage, error, sent, it.cutBy ?? "upstream_failed");
     }
   }
 
@@ -107,36 +119,10 @@ export function createProxy(parts: ProxyParts): Forward {
   const isOurs = (value: string): boolean =>
     bareTokenChars.includes(value.length) && access.byToken(value) !== undefined;
 
-  async function answer(it: Exchange, passage: Passage, sent: Sent, overheadMs: number, strip: boolean) {
-    const { response } = it;
-    const { headers, status } = response;
-    if (status < 200 || status > 599) throw new Error("the provider's status is no status");
-    const head: Head = {
-      status,
-      firstByteMs: performance.now() - passage.startMs,
-      responseType: headers.get("content-type") ?? undefined,
-      responseEncoding: headers.get("content-encoding") ?? undefined,
-    };
-    const length = headers.get("content-length");
-    toDownstream(headers);
-    mark(headers, passage, overheadMs, isEvents(head.responseType));
-    if (passage.method === "HEAD" || status === 204 || status === 304 || length === "0") {
-      logged(it, passage, sent, head, "answered", {}, 0);
-      return new Response(null, { status, headers });
-    }
-    if (length !== null && Number(length) <= ANSWER_BYTES_MAX && isJson(head.responseType)) {
-      it.waiting();
-      const bytes = await wholeOf(it);
-      logged(it, passage, sent, head, "answered", endsOf(bytes), bytes.byteLength);
-      return new Response(bytes, { status, headers });
-    }
-    if (strip) headers.delete("content-length");
-    return new Response(watched(it, passage, sent, head, strip), { status, headers });
-  }
-
-  function watched(it: Exchange, passage: Passage, sent: Sent, head: Head, strip: boolean) {
+  function streamed(it: Exchange, response: Response, passage: Passage, sent: Sent, head: Head, strip: boolean) {
     const packed = head.responseEncoding !== undefined;
     const capture = createCapture(packed ? PACKED_HEAD_BYTES_MAX : HEAD_BYTES_MAX, packed ? 0 : TAIL_BYTES_MAX);
+    const { status, headers, body } = response;
     let ended = false;
     const end = (outcome: Outcome): void => {
       if (ended) return;
@@ -144,14 +130,14 @@ export function createProxy(parts: ProxyParts): Forward {
       const tail = capture.tail();
       logged(it, passage, sent, head, outcome, { head: capture.head(), ...(tail && { tail }) }, capture.total);
     };
-    it.whenCut = () => end(it.cutBy ?? "stream_cut");
-    const { body } = it.response;
-    if (!body) {
+    if (!body || passage.method === "HEAD" || status === 204 || status === 304) {
       end("answered");
-      return null;
+      return new Response(null, { status, headers });
     }
+    it.whenCut = () => end(it.cutBy ?? "stream_cut");
+    if (strip) headers.delete("content-length");
     const source = strip && isEvents(head.responseType) && !packed ? withoutUsageChunk(body, capture.add) : body;
-    return watchStream(source, {
+    const watched = watchStream(source, {
       waiting: () => it.waiting(),
       chunk(bytes) {
         it.heard();
@@ -159,6 +145,7 @@ export function createProxy(parts: ProxyParts): Forward {
       },
       end: (how) => end(how === "done" ? "answered" : how === "cancelled" ? "client_left" : (it.cutBy ?? "stream_cut")),
     });
+    return new Response(watched, { status, headers });
   }
 
   function logged(
@@ -178,8 +165,7 @@ export function createProxy(parts: ProxyParts): Forward {
   }
 
   /** What the caller is told of it, after it was counted and logged. */
-  function failed(passage: Passage, error: unknown, sent: Sent): AppError {
-    const outcome = error instanceof UpstreamFailure ? error.reason : "upstream_failed";
+  function failed(passage: Passage, error: unknown, sent: Sent, outcome: Outcome): AppError {
     const code = outcome === "timeout" || outcome === "upstream_silent" ? "gateway.timeout" : "gateway.upstream";
     const headers = new Headers();
     mark(headers, passage, performance.now() - passage.startMs, false);
@@ -194,12 +180,21 @@ export function createProxy(parts: ProxyParts): Forward {
   return proxy;
 }
 
-async function wholeOf(it: Exchange): Promise<Uint8Array<ArrayBuffer>> {
-  try {
-    return await it.response.bytes();
-  } catch (cause) {
-    throw new UpstreamFailure(it.cutBy ?? "upstream_failed", cause);
-  }
+function toHead({ status, headers }: Response, { startMs }: Passage): Head {
+  if (status < 200 || status > 599) throw new Error("the provider's status is no status");
+  return {
+    status,
+    firstByteMs: performance.now() - startMs,
+    responseType: headers.get("content-type") ?? undefined,
+    responseEncoding: headers.get("content-encoding") ?? undefined,
+  };
+}
+
+function isSmallJson({ status, headers }: Response, { responseType }: Head): boolean {
+  const length = headers.get("content-length");
+  return (
+    length !== null && Number(length) <= ANSWER_BYTES_MAX && isJson(responseType) && status !== 204 && status !== 304
+  );
 }
 
 function isEvents(type: string | undefined): boolean {

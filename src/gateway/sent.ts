@@ -15,16 +15,22 @@ export type Sent = {
 const NO_BODY: Sent = {};
 const NOTHING = new Uint8Array(0);
 
-export async function bodyOf(request: Request): Promise<Sent> {
-  const { method, headers } = request;
+/** Small enough to be read before it is sent on; its length is known, and the HTTP parser holds it to that. */
+export function isSmall({ method, headers }: Request): boolean {
   const length = headers.get("content-length");
-  // Our HTTP client refuses a body on these two, and no provider expects one.
-  if (method === "GET" || method === "HEAD") return NO_BODY;
-  if (length === null ? !headers.has("transfer-encoding") : length === "0") return NO_BODY;
-  if (length !== null && Number(length) <= REQUEST_BYTES_MAX) return { bytes: await request.bytes() };
-  if (!request.body) return NO_BODY;
+  return length !== null && length !== "0" && Number(length) <= REQUEST_BYTES_MAX && mayHaveBody(method);
+}
+
+/** The body of a request that is not small: none, or one of any size. */
+export function streamOf(request: Request): Sent {
+  if (!mayHaveBody(request.method) || !request.body) return NO_BODY;
   const seen = createCapture(HEAD_BYTES_MAX, 0);
   return { seen, stream: watchStream(request.body, { waiting() {}, chunk: seen.add, end() {} }) };
+}
+
+/** Our HTTP client refuses a body on these two, and no provider expects one. */
+function mayHaveBody(method: string): boolean {
+  return method !== "GET" && method !== "HEAD";
 }
 
 export function keptOf({ bytes, seen }: Sent): Uint8Array {

@@ -14,16 +14,6 @@ export type Call = {
   firstByteMsMax: number | undefined;
 };
 
-/** No whole answer came, and why. */
-export class UpstreamFailure extends Error {
-  readonly reason: CutReason | "upstream_failed";
-
-  constructor(reason: CutReason | "upstream_failed", cause: unknown) {
-    super(reason, { cause });
-    this.reason = reason;
-  }
-}
-
 const SWEEP_MS = 500;
 const SPARE_MAX = 256; // controllers kept for the next requests; more are never in use at once for long
 
@@ -40,37 +30,27 @@ export function createUpstream({ idleMsMax, now }: { idleMsMax: number; now: () 
   }, SWEEP_MS);
   sweeper.unref();
 
-  function open(client: AbortSignal): Exchange {
-    const exchange = new Exchange(client, spare.pop() ?? new AbortController(), now, (done) => {
-      live.delete(done);
-      if (done.cutBy === undefined && spare.length < SPARE_MAX) spare.push(done.controller);
-    });
-    live.add(exchange);
-    return exchange;
-  }
+  const closed = (done: Exchange): void => {
+    live.delete(done);
+    if (done.cutBy === undefined && spare.length < SPARE_MAX) spare.push(done.controller);
+  };
 
-  async function send({ url, method, headers, body, signal, firstByteMsMax }: Call): Promise<Exchange> {
-    const exchange = open(signal);
+  /** Begins a call. The caller awaits `response` and closes the exchange, whatever comes. */
+  function send({ url, method, headers, body, signal, firstByteMsMax }: Call): Exchange {
+    const exchange = new Exchange(signal, spare.pop() ?? new AbortController(), now, closed);
+    live.add(exchange);
     // A caller's own limit is often shorter than the sweep.
-    const timer = firstByteMsMax === undefined ? undefined : setTimeout(() => exchange.cut("timeout"), firstByteMsMax);
-    try {
-      exchange.response = await fetch(url, {
-        method,
-        headers,
-        body,
-        signal: exchange.controller.signal,
-        redirect: "manual", // passed on: where it leads is not in our table
-        decompress: false, // the bytes and their encoding header belong together
-        timeout: false, // ours is the one above
-      });
-      exchange.heard();
-      return exchange;
-    } catch (cause) {
-      exchange.close();
-      throw new UpstreamFailure(exchange.cutBy ?? "upstream_failed", cause);
-    } finally {
-      if (timer !== undefined) clearTimeout(timer);
-    }
+    if (firstByteMsMax !== undefined) exchange.timer = setTimeout(() => exchange.cut("timeout"), firstByteMsMax);
+    exchange.response = fetch(url, {
+      method,
+      headers,
+      body,
+      signal: exchange.controller.signal,
+      redirect: "manual", // passed on: where it leads is not in our table
+      decompress: false, // the bytes and their encoding header belong together
+      timeout: false, // ours is the one above
+    });
+    return exchange;
   }
 
   return { send, stop: () => clearInterval(sweeper) };
@@ -78,7 +58,9 @@ export function createUpstream({ idleMsMax, now }: { idleMsMax: number; now: () 
 
 /** One call under way. A class, because every request makes one: methods on a prototype cost it nothing. */
 export class Exchange {
-  response: Response = NO_RESPONSE;
+  /** The head of the answer, once it is there. */
+  response: Promise<Response> = NO_RESPONSE;
+  timer: Timer | undefined;
   /** Set as soon as we cut it; undefined when the provider ended it. */
   cutBy: CutReason | undefined;
   /** Since when somebody waits for the provider; never, while nobody does. */
@@ -114,14 +96,16 @@ export class Exchange {
 
   heard(): void {
     this.sinceMs = Infinity;
+    if (this.timer !== undefined) clearTimeout(this.timer);
   }
 
   /** Nothing more will come: forget it. Once only, or two requests would share a controller. */
   close(): void {
+    this.heard();
     this.#client.onabort = null;
     this.#closed?.(this);
     this.#closed = undefined;
   }
 }
 
-const NO_RESPONSE = new Response(null);
+const NO_RESPONSE = Promise.resolve(new Response(null));
