@@ -20,8 +20,9 @@ import { tags } from "./commands/tags.ts";
 import { token } from "./commands/token.ts";
 import { version } from "./commands/version.ts";
 import type { Machine, Threads } from "./parts.ts";
-import { ADMIN_TOKEN, type Config, LEAVES, parseConfig } from "./platform/config.ts";
+import { type Config, LEAVES, parseConfig } from "./platform/config.ts";
 import { createLog } from "./platform/log.ts";
+import { ADMIN_TOKEN } from "./platform/settings.ts";
 
 /** Spelled here and nowhere else: inside a compiled executable only this module knows where the others are. */
 const THREADS: Threads = {

@@ -80,13 +80,16 @@ export function createHooks(parts: HookParts) {
   metrics.gauge("gatehouse_hook_attempts_in_flight", "Attempts under way", () => dispatch.inFlight());
   let ready: Promise<void> | undefined;
   let started = false;
+  const doneBy = new Map<string, number>();
 
   function onOutcome({ job, atMs, status, answer, reason, durationMs }: Outcome): void {
-    attempts({ source: job.row.source, result: status === "pending" ? "failed" : status }).add();
+    const { source } = job.row;
+    attempts({ source, result: status === "pending" ? "failed" : status }).add();
+    if (status === "done") doneBy.set(source, (doneBy.get(source) ?? 0) + 1);
     const more = { ...(answer !== undefined && { answer }), ...(reason !== undefined && { reason }) };
     tail.delivery(job.row, status, atMs, { ...more, duration_ms: durationMs });
     if (status === "dead") {
-      const { id: delivery, source, class: className, name } = job.row;
+      const { id: delivery, class: className, name } = job.row;
       log.warn("hook.dead", { delivery, source, agent: `${className}/${name}`, reason });
     }
   }
@@ -111,10 +114,18 @@ export function createHooks(parts: HookParts) {
     dispatch,
     tail,
     receive,
-    rejected: intake.rejected,
+    /** Since the start. */
+    tally: (source: string) => ({ done: doneBy.get(source) ?? 0, rejected: intake.rejected(source) }),
     publicUrl,
     isUp: (): boolean => journal.isUp(),
     envFor: sources.envFor,
+    /** What people call it: the sender's own name, and which one of several. */
+    labelOf(name: string): string | undefined {
+      const source = sources.find(name);
+      if (!source) return undefined;
+      const { label } = PRESETS[source.preset];
+      return source.builtIn ? label : `${label}: ${source.name}`;
+    },
     /** Called by the server, not by a verb that opens the folder for a moment. */
     async start(): Promise<void> {
       started = true;

@@ -2,7 +2,7 @@
 // what does not verify starts no thread, creates no file and changes nothing but a counter and a bounded log.
 import { AppError, type ErrorCode } from "../platform/errors.ts";
 import type { Log } from "../platform/log.ts";
-import type { Metrics } from "../platform/metrics.ts";
+import type { Counter, Metrics } from "../platform/metrics.ts";
 import { readPayload } from "../platform/payload.ts";
 import { addressOf, readBytes } from "../platform/request.ts";
 import { type Incoming, needsSecret, precheck, type Verdict, verify } from "../platform/signature.ts";
@@ -41,10 +41,18 @@ const NO_SECRET_LOG_MS = 60_000; // a flood of deliveries to a source without a 
 
 export function createIntake(parts: IntakeParts) {
   const { sources, journal, dispatch, tail, publicUrl, bodyBytesMax, log, metrics, now } = parts;
-  const count = metrics.counter("gatehouse_hook_deliveries_total", "Webhook requests by source and result");
+  const results = metrics.counter("gatehouse_hook_deliveries_total", "Webhook requests by source and result");
+  const counters = new Map<string, Counter>();
   const rejectedBy = new Map<string, number>();
   const warnedMs = new Map<string, number>();
   let readingBytes = 0;
+
+  function count(source: string, result: string): void {
+    const key = `${source} ${result}`;
+    const known = counters.get(key) ?? results({ source, result });
+    counters.set(key, known); // as many as sources times stages
+    known.add();
+  }
 
   /** Answers the sender, or throws what the edge answers. */
   async function receive(request: Request): Promise<Response> {
@@ -168,7 +176,7 @@ export function createIntake(parts: IntakeParts) {
       return it?.kind === "stored" ? [{ job: toJob(append, it), wait: it.wait }] : [];
     });
     for (const { job } of jobs) tail.delivery(job.row, "pending", receivedMs);
-    count({ source: source.name, result: jobs.length > 0 || appends.length === 0 ? "accepted" : "duplicate" }).add();
+    count(source.name, jobs.length > 0 || appends.length === 0 ? "accepted" : "duplicate");
     if (appends.length === 0) return status(200, { status: "empty" });
     if (jobs.length === 0) return status(200, { status: "duplicate", id: firstId(appended) });
     const id = jobs[0]?.job.row.id;
@@ -187,7 +195,7 @@ export function createIntake(parts: IntakeParts) {
   }
 
   function shake(source: Source, handshake: Source["handshakes"][number], reading: Reading): Response {
-    count({ source: source.name, result: "handshake" }).add();
+    count(source.name, "handshake");
     const headers = handshake.contentType === undefined ? {} : { "content-type": handshake.contentType };
     return new Response(handshake.text(reading) ?? null, { status: handshake.status, headers });
   }
@@ -209,7 +217,7 @@ export function createIntake(parts: IntakeParts) {
       headers: forRejectionLog(request.headers, source.checks),
     };
     rejectedBy.set(source.name, (rejectedBy.get(source.name) ?? 0) + 1);
-    count({ source: source.name, result: seen.stage }).add();
+    count(source.name, seen.stage);
     journal.reject(rejection);
     tail.rejection(rejection);
   }
@@ -230,7 +238,7 @@ export function createIntake(parts: IntakeParts) {
 function toJob(append: Append, { seq, id, name }: Extract<Appended, { kind: "stored" }>): Job {
   const { source, className, identifier, deliveryId, type, title, method, path, address } = append;
   return {
-    content: { headers: append.headers, body: append.body },
+    content: { headers: JSON.parse(append.headers), body: append.body },
     row: {
       seq,
       id,

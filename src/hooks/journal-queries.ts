@@ -14,7 +14,7 @@ export function createAnswers({ db, retention }: Pick<JournalStore, "db" | "rete
   const due = db.prepare<DeliveryRow, [number, number]>(
     `select ${COLUMNS} from deliveries d where status = 'pending' and due_ms <= ?
      and (ordered = 0 or not exists (select 1 from deliveries e where e.class = d.class and e.name = d.name
-       and e.source = d.source and e.status in ('pending', 'held') and e.seq < d.seq))
+       and e.source = d.source and e.ordered = 1 and e.status in ('pending', 'held') and e.seq < d.seq))
      order by due_ms, seq limit ?`,
   );
   const next = db.prepare<{ due_ms: number | null }, []>(
@@ -113,7 +113,7 @@ export function createAnswers({ db, retention }: Pick<JournalStore, "db" | "rete
     counts: () => ({
       counts: db
         .query<{ source: string; status: DeliveryRow["status"]; count: number }, []>(
-          "select source, status, count(*) as count from deliveries group by source, status",
+          "select source, status, count(*) as count from deliveries where status <> 'done' group by status, source",
         )
         .all(),
       bytes: retention.bytes(),

@@ -60,14 +60,14 @@ export function openJournalStore(path: string, limits: JournalLimits) {
       attempts: one.status === "held" || wait ? 0 : 1,
       due_ms: dueMs,
     }) ?? { seq: 0 };
-    sql.insertContent.run(seq, JSON.stringify(one.headers), one.body);
+    sql.insertContent.run(seq, one.headers, one.body);
     if (one.route !== undefined) sql.insertRoute.run(one.route);
     return { kind: "stored", seq, id: one.id, name, wait };
   }
 
   function revive({ seq, id }: { seq: number; id: string }, one: Append, name: string): Appended {
     sql.revive.run(one.status, one.status === "held" ? 0 : 1, one.receivedMs + LEASE_MS, seq);
-    sql.updateContent.run(JSON.stringify(one.headers), one.body, seq);
+    sql.updateContent.run(one.headers, one.body, seq);
     return { kind: "stored", seq, id, name, wait: false };
   }
 
@@ -124,7 +124,8 @@ function statements(db: Database) {
        and received_ms >= ? order by seq desc limit 1`,
     ),
     undone: db.prepare<{ seq: number }, [string, string, string]>(
-      `select seq from deliveries where class = ? and name = ? and source = ? and status in ('pending', 'held') limit 1`,
+      `select seq from deliveries where class = ? and name = ? and source = ? and ordered = 1
+       and status in ('pending', 'held') limit 1`,
     ),
     insert: db.prepare<Pick<DeliveryRow, "seq">, [Row]>(
       `insert into deliveries (id, source, class, identifier, name, delivery_id, dedupe_key, type, action, title,

@@ -124,7 +124,9 @@ export const SourceView = t.Object({
   ),
   /** Sentences for the operator: no secret, no public address, everyone may send. */
   warnings: t.Array(t.String()),
-  counters: t.Record(t.String(), t.Integer()),
+  counters: t.Record(t.String(), t.Integer(), {
+    description: "pending, held and dead as of now; done and rejected since the server started",
+  }),
 });
 export type SourceView = Static<typeof SourceView>;
 

@@ -79,7 +79,7 @@ function readOne(
     method,
     path,
     address,
-    headers,
+    headers: JSON.stringify(headers),
     body,
     receivedMs,
     status: source.paused ? "held" : "pending",

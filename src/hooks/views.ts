@@ -16,7 +16,7 @@ export async function countsOf({ journal }: Hooks): Promise<Counts> {
   return all;
 }
 
-export function toSourceView(source: Source, { sources, rejected, publicUrl }: Hooks, counts: Counts): SourceView {
+export function toSourceView(source: Source, { sources, tally, publicUrl }: Hooks, counts: Counts): SourceView {
   const info = sources.secretInfo(source.name);
   return {
     name: source.name,
@@ -42,7 +42,7 @@ export function toSourceView(source: Source, { sources, rejected, publicUrl }: H
       expires_at: timeOf(expiresMs),
     })),
     warnings: warningsOf(source, info.length, publicUrl),
-    counters: { pending: 0, held: 0, done: 0, dead: 0, ...counts.get(source.name), rejected: rejected(source.name) },
+    counters: { pending: 0, held: 0, dead: 0, ...counts.get(source.name), ...tally(source.name) },
   };
 }
 

@@ -83,7 +83,7 @@ const delivery = (receivedMs: number): Append => ({
   method: "POST",
   path: "/webhooks/a",
   address: "",
-  headers: [],
+  headers: "[]",
   body: new Uint8Array(0),
   receivedMs,
   status: "pending",

@@ -46,7 +46,7 @@ const one = (change: Partial<Append> = {}): Append => ({
   method: "POST",
   path: "/webhooks/github",
   address: "192.0.2.1",
-  headers: [["content-type", "application/json"]],
+  headers: '[["content-type","application/json"]]',
   body: new TextEncoder().encode('{"a":1}'),
   receivedMs: NOW_MS,
   status: "pending",

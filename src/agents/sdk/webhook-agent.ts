@@ -25,6 +25,7 @@ export type WebhookEvent = Omit<EventRow, "payload"> & { payload: unknown; sourc
 export type WebhookState = { count: number; lastEvent: Omit<EventRow, "payload" | "description"> | null };
 
 type Retention = { events: number; days: number };
+type Take = { plain: boolean; replay: boolean; retention: Retention };
 type Arrival = { facts: DeliveryFacts; payload: unknown; receivedAt: string; direct: boolean };
 
 const GENERIC: readonly Check[] = [
@@ -45,14 +46,16 @@ const GENERIC: readonly Check[] = [
 ];
 const RETENTION: Retention = { events: 100, days: 30 };
 const INBOX_DAYS = 30; // a sender that repeats itself does so within hours or days, never after a month
-const INBOX_SWEEP_EVENTS = 100; // how many events pass between two looks at old ids
+const SWEEP_EVENTS = 100; // how many events pass between two looks at old ids
+const LARGE = 1_000; // a history longer than this is trimmed now and then, not at every event
 const LIST_MAX = 1_000;
 const DAY_MS = 86_400_000;
 
 export class WebhookAgent<Env = Record<string, unknown>, State = WebhookState> extends Agent<Env, State> {
   readonly #underWay = new Map<string, Promise<Response>>();
   #tables = false;
-  #sinceSweep = 0;
+  #stored = 0;
+  #waiting: { run: () => () => void; reject: (error: unknown) => void }[] = [];
 
   /** What to do with an event. Throw to have it delivered again; a Response that it returns answers the sender. */
   onEvent(_event: WebhookEvent): unknown {
@@ -103,33 +106,60 @@ export class WebhookAgent<Env = Record<string, unknown>, State = WebhookState> e
     this.#ensureTables();
     const { source, id, replay = false, attempt = 1 } = facts;
     const row = toRow(facts, payload, receivedAt);
+    const retention = toRetention(facts.options);
     const plain = this.onEvent === WebhookAgent.prototype.onEvent;
-    const known = this.#take(row, source, plain, replay);
+    const known = await this.#together(() => this.#take(row, source, { plain, replay, retention }));
     if (known === "done") return Response.json({ status: "duplicate" });
     if (plain) return Response.json({ status: "ok" });
     const answer = await this.onEvent({ ...row, id, payload, source, attempt });
     if (answer instanceof Response && answer.status >= 500) return answer;
-    this.sql`update gatehouse_inbox set status = 'done' where source = ${source} and id = ${id}`;
+    await this.#together(
+      () => this.sql`update gatehouse_inbox set status = 'done' where source = ${source} and id = ${id}`,
+    );
     return answer instanceof Response ? answer : Response.json({ status: "ok" });
   }
 
+  /** All that arrived meanwhile shares one transaction, and so one flush of the disk; each fails on its own. */
+  #together<T>(task: () => T): Promise<T> {
+    const { promise, resolve, reject } = Promise.withResolvers<T>();
+    const run = (): (() => void) => {
+      try {
+        const result = this.ctx.storage.transactionSync(task);
+        return () => resolve(result);
+      } catch (error) {
+        return () => reject(error);
+      }
+    };
+    if (this.#waiting.push({ run, reject }) === 1) setImmediate(() => this.#commit());
+    return promise;
+  }
+
+  /** Nobody is told before the disk has it. */
+  #commit(): void {
+    const group = this.#waiting.splice(0);
+    try {
+      const settled = this.ctx.storage.transactionSync(() => group.map(({ run }) => run()));
+      for (const settle of settled) settle();
+    } catch (error) {
+      for (const { reject } of group) reject(error);
+    }
+  }
+
   /** Insert first: history, state and the id go in together, once, before anybody's code sees the event. */
-  #take(row: EventRow, source: string, plain: boolean, replay: boolean): "new" | "again" | "done" {
-    return this.ctx.storage.transactionSync(() => {
-      const [known] = this.sql<{ status: string }>`
-        select status from gatehouse_inbox where source = ${source} and id = ${row.id}`;
-      if (known?.status === "done" && !replay) return "done";
-      const status = plain ? "done" : "started";
-      this.sql`
-        insert into gatehouse_inbox (source, id, status, attempts, at_ms)
-        values (${source}, ${row.id}, ${status}, 1, ${Date.parse(row.timestamp)})
-        on conflict (source, id) do update set status = excluded.status, attempts = attempts + 1`;
-      if (known && !replay) return "again";
-      this.#store(row, source);
-      this.#retain();
-      this.#count(row);
-      return "new";
-    });
+  #take(row: EventRow, source: string, { plain, replay, retention }: Take): "new" | "again" | "done" {
+    const [known] = this.sql<{ status: string }>`
+      select status from gatehouse_inbox where source = ${source} and id = ${row.id}`;
+    if (known?.status === "done" && !replay) return "done";
+    const status = plain ? "done" : "started";
+    this.sql`
+      insert into gatehouse_inbox (source, id, status, attempts, at_ms)
+      values (${source}, ${row.id}, ${status}, 1, ${Date.parse(row.timestamp)})
+      on conflict (id, source) do update set status = excluded.status, attempts = attempts + 1`;
+    if (known && !replay) return "again";
+    this.#store(row, source);
+    this.#retain(retention);
+    this.#count(row);
+    return "new";
   }
 
   #store(row: EventRow, source: string): void {
@@ -144,16 +174,18 @@ export class WebhookAgent<Env = Record<string, unknown>, State = WebhookState> e
   }
 
   /** The newest so many, and none older than so many days; zero turns either off. */
-  #retain(): void {
-    const { events, days } = toRetention(this.delivery?.options);
-    if (events > 0) {
-      this.sql`delete from events where id not in
-        (select id from events order by timestamp desc, rowid desc limit ${events})`;
+  #retain({ events, days }: Retention): void {
+    const step = events > LARGE ? SWEEP_EVENTS : 1; // counting a long history for each event would cost more than the event
+    if (events > 0 && this.#stored % step === 0) {
+      const [{ n } = { n: 0 }] = this.sql<{ n: number }>`select count(*) as n from events`;
+      if (n > events) {
+        this.sql`delete from events where rowid in
+          (select rowid from events order by timestamp, rowid limit ${n - events})`;
+      }
     }
     const now = Date.now();
     if (days > 0) this.sql`delete from events where timestamp < ${new Date(now - days * DAY_MS).toISOString()}`;
-    if (++this.#sinceSweep < INBOX_SWEEP_EVENTS) return;
-    this.#sinceSweep = 0;
+    if (++this.#stored % SWEEP_EVENTS !== 0) return;
     this.sql`delete from gatehouse_inbox where status = 'done' and at_ms < ${now - INBOX_DAYS * DAY_MS}`;
   }
 
@@ -183,7 +215,7 @@ export class WebhookAgent<Env = Record<string, unknown>, State = WebhookState> e
     this.sql`create index if not exists events_timestamp on events (timestamp desc)`;
     this.sql`create table if not exists gatehouse_inbox (
       source text not null, id text not null, status text not null, attempts integer not null, at_ms integer not null,
-      primary key (source, id)) without rowid`;
+      primary key (id, source)) without rowid`;
     this.#tables = true;
   }
 }
