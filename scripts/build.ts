@@ -136,11 +136,16 @@ function defines(): string[] {
 function manifest(): { bun: string; commit: string } {
   const text: unknown = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
   if (!isManifest(text)) throw new Error("package.json names no bun among its devDependencies");
+  return { bun: text.devDependencies.bun, commit: commit() };
+}
+
+/** Neither git nor a clone is needed: an unpacked archive builds too. */
+function commit(): string {
+  if (!Bun.which("git")) return "unknown";
   const git = (...args: string[]) => Bun.spawnSync(["git", ...args], { cwd: ROOT, stderr: "ignore" });
   const head = git("rev-parse", "--short=12", "HEAD");
   const changed = git("status", "--porcelain", "--untracked-files=no").stdout.toString() !== "";
-  const commit = head.exitCode === 0 ? `${head.stdout.toString().trim()}${changed ? "-changed" : ""}` : "unknown";
-  return { bun: text.devDependencies.bun, commit };
+  return head.exitCode === 0 ? `${head.stdout.toString().trim()}${changed ? "-changed" : ""}` : "unknown";
 }
 
 function isManifest(value: unknown): value is { devDependencies: { bun: string } } {

@@ -7,6 +7,8 @@ import { gatewayManagement } from "./gateway/gateway-routes.ts";
 import { logManagement } from "./gateway/log-routes.ts";
 import { providerManagement } from "./gateway/provider-routes.ts";
 import { gatewayRoutes } from "./gateway/routes.ts";
+import { hookManagementRoutes } from "./hooks/management.ts";
+import { hookRoutes } from "./hooks/routes.ts";
 import type { Parts } from "./parts.ts";
 import { accountRoutes } from "./platform/account-routes.ts";
 import { apiBody } from "./platform/api-body.ts";
@@ -60,6 +62,7 @@ export function createApp(parts: Parts) {
       },
       { detail: { summary: "This document", security: [{ token: [] }], tags: ["Health"] } },
     )
+    .use(hookRoutes(parts.hooks))
     .use(agentRoutes({ ...parts, onRevoked: parts.tokens.onRevoked }))
     .group("/api", (api) =>
       api
@@ -88,12 +91,16 @@ export function createApp(parts: Parts) {
             ...parts.gateway,
             mintRun: (accountId, gatewayId, name) =>
               parts.tokens.mint({ name, permissions: ["run"], scope: { accountId, gatewayId } }),
-            revokeRun: (accountId, gatewayId) => parts.tokens.revokeWithin({ accountId, gatewayId }),
+            onRemoved: (accountId, gatewayId) => {
+              parts.tokens.revokeWithin({ accountId, gatewayId });
+              parts.tags.forget("ai_gateway", gatewayId, accountId);
+            },
             originOf: (request) => settings.public_url ?? new URL(request.url).origin,
           }),
         )
         .use(logManagement({ ...parts, ...parts.gateway }))
         .use(providerManagement({ ...parts, ...parts.gateway }))
-        .use(agentManagementRoutes(parts)),
+        .use(agentManagementRoutes(parts))
+        .use(hookManagementRoutes(parts)),
     );
 }

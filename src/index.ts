@@ -1,4 +1,5 @@
 // The process: command line and environment become settings, settings become one command's run.
+import "./platform/production.ts";
 import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
@@ -9,6 +10,7 @@ import { type Command, type CommandContext, CommandError, whyOf } from "./comman
 import { config as configCommand } from "./commands/config.ts";
 import { doctor } from "./commands/doctor.ts";
 import { gateway } from "./commands/gateway.ts";
+import { hook } from "./commands/hook.ts";
 import { init } from "./commands/init.ts";
 import { logs } from "./commands/logs.ts";
 import { secret } from "./commands/secret.ts";
@@ -18,8 +20,9 @@ import { tags } from "./commands/tags.ts";
 import { token } from "./commands/token.ts";
 import { version } from "./commands/version.ts";
 import type { Machine, Threads } from "./parts.ts";
-import { ADMIN_TOKEN, type Config, LEAVES, parseConfig } from "./platform/config.ts";
+import { type Config, LEAVES, parseConfig } from "./platform/config.ts";
 import { createLog } from "./platform/log.ts";
+import { ADMIN_TOKEN } from "./platform/settings.ts";
 
 /** Spelled here and nowhere else: inside a compiled executable only this module knows where the others are. */
 const THREADS: Threads = {
@@ -27,6 +30,7 @@ const THREADS: Threads = {
   agent: new URL("./agents/worker.ts", import.meta.url).href,
   describe: new URL("./agents/describe-worker.ts", import.meta.url).href,
   ledger: new URL("./agents/ledger-worker.ts", import.meta.url).href,
+  journal: new URL("./hooks/journal-worker.ts", import.meta.url).href,
 };
 
 /** Likewise; the executable carries its pages inside and needs no folder. */
@@ -44,6 +48,7 @@ const COMMANDS: Record<string, Command> = {
   config: configCommand,
   doctor,
   service,
+  hook,
   version,
 };
 
@@ -155,7 +160,7 @@ function read(path: string): string {
 function toMachine({ settings }: Config): Machine {
   const write = (line: string): void => void process.stderr.write(line);
   const log = createLog({ level: settings.log, pretty: process.stderr.isTTY === true, now: Date.now, write });
-  return { settings, log, threads: THREADS, embedFolder: EMBED_FOLDER, now: Date.now };
+  return { settings, log, threads: THREADS, embedFolder: EMBED_FOLDER, env: process.env, now: Date.now };
 }
 
 function help(command: Command | undefined): number {

@@ -8,20 +8,21 @@ import { openLedger } from "./agents/ledger.ts";
 import { createTickets, type Tickets } from "./agents/tickets.ts";
 import { type Assets, openAssets } from "./console/assets.ts";
 import { type GatewayPart, openGateway } from "./gateway/gateway.ts";
+import { createHooks, type Hooks } from "./hooks/hooks.ts";
 import { type Access, accessGuard, createAccess, type Guard } from "./platform/access.ts";
 import { createBrake } from "./platform/brake.ts";
-import type { Settings } from "./platform/config.ts";
 import { processMetrics } from "./platform/health.ts";
 import type { Log } from "./platform/log.ts";
 import { createMetrics, type Metrics } from "./platform/metrics.ts";
 import { createOriginRule, type OriginRule } from "./platform/origin.ts";
 import { createSecrets, loadKey, type Secrets } from "./platform/secrets.ts";
+import type { Settings } from "./platform/settings.ts";
 import { openDatabase } from "./platform/sqlite.ts";
 import { ACCESS_MIGRATIONS, createTokenStore, type TokenStore } from "./platform/tokens.ts";
 import { createTagStore, type TagStore } from "./tags/store.ts";
 
 /** Where each thread's code is. Only src/index.ts can spell these: a bundle has one address for all its modules. */
-export type Threads = { gatewayLogs: string; agent: string; describe: string; ledger: string };
+export type Threads = { gatewayLogs: string; agent: string; describe: string; ledger: string; journal: string };
 
 export type Machine = {
   settings: Settings;
@@ -29,6 +30,8 @@ export type Machine = {
   threads: Threads;
   /** Where the built pages are when we run from source. */
   embedFolder: string;
+  /** Secrets of agents and webhook sources may come from here; settings were read already. */
+  env: Record<string, string | undefined>;
   now: () => number;
 };
 
@@ -49,6 +52,7 @@ export type Parts = {
   agents: Agents;
   classSecrets: ClassSecrets;
   tickets: Tickets;
+  hooks: Hooks;
   tags: TagStore;
   assets: Assets;
   gateway: GatewayPart;
@@ -65,7 +69,7 @@ export type Parts = {
 
 const USED_FLUSH_MS = 60_000; // the last-used time of a token is for people; a minute is exact enough
 
-export function openParts({ settings, log, threads, embedFolder, now }: Machine): Parts {
+export function openParts({ settings, log, threads, embedFolder, env, now }: Machine): Parts {
   const folder = resolve(settings.data);
   const closers: (() => void | Promise<void>)[] = [];
   const listening: Listening = { port: settings.port, stopping: false };
@@ -114,11 +118,11 @@ export function openParts({ settings, log, threads, embedFolder, now }: Machine)
   closers.push(gateway.close);
   const ledger = openLedger(join(folder, "agents.db"), threads.ledger, log);
   closers.push(() => ledger.close());
-  const classSecrets = createClassSecrets({ ledger, secrets, env: process.env, log, now });
+  const classSecrets = createClassSecrets({ ledger, secrets, env, log, now });
   const agents = createAgents({
     agentsFolder: settings.agents,
     dataFolder: folder,
-    limits: toLimits(settings.agent, thisMachine()),
+    limits: { ...toLimits(settings.agent, thisMachine()), outgoingDeny: settings.hooks.outgoing_deny },
     log,
     threads: { worker: threads.agent, describe: threads.describe },
     ledger,
@@ -127,8 +131,43 @@ export function openParts({ settings, log, threads, embedFolder, now }: Machine)
   });
   closers.push(() => agents.stop());
   metrics.gauge("gatehouse_agents_live", "Agents that have a thread", () => agents.roster.threadCount);
-  const tags = createTagStore(join(folder, "tags.db"), { now, tagsMax: settings.tags.max_per_account });
+
+  const hooks = createHooks({
+    folder,
+    settings: settings.hooks,
+    publicUrl: settings.public_url,
+    localUrl: () => `http://localhost:${listening.port}`,
+    journalThread: threads.journal,
+    secrets,
+    env,
+    deliver: agents.deliver,
+    requireOurs: origins.requireOurs,
+    log,
+    metrics,
+    now,
+  });
+  closers.push(() => hooks.stop());
+  classSecrets.addSource(hooks.envFor);
+  agents.onDestroyed(hooks.destroyed);
+
+  /** The names people gave to what is ours; anything else is called by its id. */
+  const names: Record<string, (id: string, accountId: string) => string | undefined> = {
+    account: (id) => tokens.accountList().find((account) => account.id === id)?.name,
+    agent: (id) => id.slice(id.indexOf("/") + 1),
+    gateway_token: (id, accountId) => {
+      const token = tokens.byId(id);
+      return token?.account_id === accountId ? token.name : undefined;
+    },
+    webhook_source: hooks.labelOf,
+  };
+  const tags = createTagStore(join(folder, "tags.db"), {
+    now,
+    tagsMax: settings.tags.max_per_account,
+    nameOf: (type, id, accountId) => names[type]?.(id, accountId),
+  });
   closers.push(tags.close);
+  agents.onDestroyed((className, name) => tags.forget("agent", `${className}/${name}`));
+  agents.onChanged(hooks.hasten);
 
   processMetrics(metrics, now());
   metrics.gauge("gatehouse_tagged_resources", "Resources that carry tags", () => tags.counts().resources);
@@ -153,18 +192,31 @@ export function openParts({ settings, log, threads, embedFolder, now }: Machine)
     agents,
     classSecrets,
     tickets: createTickets(now),
+    hooks,
     tags,
     assets: openAssets(embedFolder),
     gateway,
     cookieName,
     onSignIn() {},
-    start: () => agents.start(),
-    checks: () => ({ listening: !listening.stopping, gateway_logs: gateway.logs.isOpen() }),
+    async start() {
+      await Promise.all([agents.start(), hooks.start()]);
+    },
+    checks: () => ({
+      listening: !listening.stopping,
+      gateway_logs: gateway.logs.isOpen(),
+      journal: hooks.isUp(),
+    }),
     async drain() {
       agents.hangUp();
     },
     async close() {
-      for (const close of closers.reverse()) await close();
+      for (const close of closers.reverse()) {
+        try {
+          await close();
+        } catch (error) {
+          log.error("close.failed", { error }); // what is left is closed all the same
+        }
+      }
     },
   };
 }

@@ -49,6 +49,7 @@ const ANSWER_BYTES_MAX = 1024 * 1024; // a sender reads a short acknowledgement;
 export function createAgents(parts: AgentsParts) {
   const { dataFolder, limits, log, threads, ledger, secretsOf, now } = parts;
   const destroyed = new Set<(className: string, name: string) => void>();
+  const changes = new Set<(classNames: readonly string[]) => void>();
   if (parts.onDestroyed) destroyed.add(parts.onDestroyed);
   let lastSocket = 0;
   let open = false;
@@ -78,6 +79,7 @@ export function createAgents(parts: AgentsParts) {
       log.debug("agents.classes", { changed });
       // The first look comes before there is anyone to renew.
       if (open) roster.renew(changed);
+      for (const tell of changes) tell(changed);
     },
   });
   async function ready(): Promise<void> {
@@ -213,6 +215,8 @@ export function createAgents(parts: AgentsParts) {
       await roster.destroy(className, name);
     },
     onDestroyed: (tell: (className: string, name: string) => void): void => void destroyed.add(tell),
+    /** Classes whose code was added, mended or broken. */
+    onChanged: (tell: (classNames: readonly string[]) => void): void => void changes.add(tell),
     /** Clients are told to come back: until they left, a listener that stops would wait for them. */
     hangUp: () => roster.hangUp(),
     async stop(): Promise<void> {

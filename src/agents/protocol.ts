@@ -26,6 +26,8 @@ export type ThreadLimits = {
   schedulesMax: number;
   deadMax: number;
   timezone: string;
+  /** Addresses, ranges and host names that an agent's webhooks never go to. */
+  outgoingDeny?: readonly string[];
 };
 
 export type Assignment = {

@@ -22,6 +22,13 @@ export const ERRORS = {
   "access.host": [403, "This host name is not one of ours; add it to allowed_hosts", 1005],
   "access.slow_down": [429, "Too many failed attempts; try again later", 1005],
   "server.stopping": [503, "The server is stopping", 7000],
+  // Webhooks
+  "hook.rejected": [401, "The delivery could not be verified", 1005],
+  "hook.unknown": [404, "No route matches", 7003],
+  "hook.payload": [400, "The payload is invalid", 7001],
+  "hook.entity": [400, "The entity identifier is missing or invalid", 7001],
+  "hook.full": [503, "No room for more deliveries; try again later", 7000],
+  "hook.journal": [503, "The delivery could not be stored; try again later", 7000],
   // Gateway
   "gateway.unknown": [400, "Please configure AI Gateway: there is no such gateway", 2001],
   "gateway.provider": [400, "Invalid provider", 2008],

@@ -1,6 +1,6 @@
 // Encryption at rest: AES-256-GCM under a key that lives in a file of its own.
 import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto";
-import { existsSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
 
 const KEY_BYTES = 32;
 const NONCE_BYTES = 12;
@@ -42,7 +42,6 @@ export function loadKey(path: string): Uint8Array {
 /** It gets its name when it is whole and on the disk: a full disk or a power cut must not leave half a key behind. */
 function makeKey(path: string): void {
   const unnamed = `${path}.new`;
-  rmSync(unnamed, { force: true });
   writeFileSync(unnamed, randomBytes(KEY_BYTES), { mode: 0o600, flush: true });
   renameSync(unnamed, path);
 }

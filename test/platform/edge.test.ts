@@ -124,6 +124,17 @@ describe("a body for /api", () => {
     expect([answer.status, (await answer.json()).errors[0].code]).toEqual([400, 7001]);
   });
 
+  test("at 64 levels is looked at, at 65 it is not", async () => {
+    const nested = async (levels: number) => {
+      const answer = await send("[".repeat(levels) + "]".repeat(levels), "application/json");
+      return [answer.status, (await answer.json()).errors[0].message];
+    };
+    const tooDeep = "The body is nested too deeply (maximum 64 levels)";
+    expect(await nested(64)).toEqual([400, "body: Expected object"]);
+    expect(await nested(65)).toEqual([400, tooDeep]);
+    expect(await nested(500_000)).toEqual([400, tooDeep]);
+  });
+
   test("from a stranger is refused before it is read", async () => {
     const answer = await send("{", "application/json", "gh_wrong");
     expect(answer.status).toBe(401);
@@ -243,7 +254,7 @@ test("a route's own header stays", async () => {
 
 test("at the level debug every request is logged, without the credential in its address", async () => {
   await using other = await startHouse({ settings: { log: "debug" } });
-  await other.fetch("/agents/x/y?token=hunter2&a=1");
+  await other.fetch("/nope?token=hunter2&a=1");
   const [line] = other.logged.filter(({ event }) => event === "request");
   expect(line).toMatchObject({ method: "GET", status: 404, url: expect.stringContaining("&a=1") });
   expect(JSON.stringify(other.logged)).not.toContain("hunter2");

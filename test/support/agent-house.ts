@@ -2,7 +2,8 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { AgentClient } from "agents/client";
-import { parseConfig, type Settings } from "../../src/platform/config.ts";
+import { parseConfig } from "../../src/platform/config.ts";
+import type { Settings } from "../../src/platform/settings.ts";
 import { writeFiles } from "./agents.ts";
 import { type House, startHouse, tempFolder } from "./house.ts";
 

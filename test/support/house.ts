@@ -4,9 +4,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { startServer } from "../../src/commands/serve.ts";
 import type { Parts } from "../../src/parts.ts";
-import { parseConfig, type Settings } from "../../src/platform/config.ts";
+import { parseConfig } from "../../src/platform/config.ts";
 import { createLog } from "../../src/platform/log.ts";
 import type { Permission, Scope } from "../../src/platform/permissions.ts";
+import type { Settings } from "../../src/platform/settings.ts";
 import { EMBED_FOLDER, THREADS } from "./threads.ts";
 
 export type House = AsyncDisposable & {
@@ -18,17 +19,25 @@ export type House = AsyncDisposable & {
   logged: Record<string, unknown>[];
   token(permissions: Permission[], scope?: Scope): string;
   fetch(path: string, init?: RequestInit): Promise<Response>;
+  /** Stops it and leaves its folder, for a second start on the same files. */
+  stop(): Promise<void>;
   /** As the admin; answers status, headers and the parsed body. */
   api(method: string, path: string, body?: unknown, token?: string): Promise<Answer>;
 };
 // biome-ignore lint/suspicious/noExplicitAny: a test reads the answer field by field, and a wrong one fails its expectation
 export type Answer = { status: number; headers: Headers; body: any };
 
-export type HouseOptions = { settings?: Partial<Settings>; folder?: string; now?: () => number };
+export type HouseOptions = {
+  settings?: Partial<Settings>;
+  folder?: string;
+  env?: Record<string, string>;
+  now?: () => number;
+};
 
 export async function startHouse({
   settings = {},
   folder = tempFolder(),
+  env = {},
   now = Date.now,
 }: HouseOptions = {}): Promise<House> {
   const config = parseConfig({ env: {}, flags: {} });
@@ -47,6 +56,7 @@ export async function startHouse({
     log,
     threads: THREADS,
     embedFolder: EMBED_FOLDER,
+    env,
     now,
   };
   const { parts, url, stop } = await startServer(machine);
@@ -61,6 +71,7 @@ export async function startHouse({
     logged,
     token: (permissions, scope = {}) => parts.tokens.mint({ name: "test", permissions, scope }).token,
     fetch: send,
+    stop,
     async api(method, path, body, token = adminToken) {
       const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
       const answer = await send(path, { method, headers, ...(body !== undefined && { body: JSON.stringify(body) }) });

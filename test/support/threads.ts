@@ -9,6 +9,7 @@ export const THREADS: Threads = {
   agent: at("agents/worker.ts"),
   describe: at("agents/describe-worker.ts"),
   ledger: at("agents/ledger-worker.ts"),
+  journal: at("hooks/journal-worker.ts"),
 };
 
 /** Where scripts/build leaves the pages. */

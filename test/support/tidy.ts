@@ -49,7 +49,7 @@ export const importArrows: Rule = (source) => {
 /** Every agent pays for what its thread loads: these packages cost 20 ms and 4 MB each time. */
 const HEAVY = /^(elysia|@elysiajs\/.*|@sinclair\/typebox|typebox)(\/|$)/;
 const IN_AGENT_THREAD =
-  /^src\/(agents\/(worker|protocol)\.ts|agents\/(runtime|sdk)\/.+|platform\/(errors|sqlite|log|signature)\.ts)$/;
+  /^src\/(agents\/(worker|protocol)\.ts|agents\/(runtime|sdk)\/.+|platform\/(errors|sqlite|log|signature|twilio-signature|address|payload)\.ts)$/;
 
 /** Follows what runs, from a thread's entry. `only` is what may be reached; without it just the heavy packages count. */
 export function threadGraph(entry: string, read: (path: string) => string, only?: RegExp): string[] {

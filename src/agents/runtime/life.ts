@@ -14,6 +14,7 @@ import { runHouseVerb } from "./house-verbs.ts";
 import { createInbox } from "./inbox.ts";
 import { createObservability } from "./observability.ts";
 import type { Outbox } from "./outbox.ts";
+import { createOutgoing, type Outgoing } from "./outgoing.ts";
 import { createPace } from "./pace.ts";
 import { createPeers, type Peers } from "./peers.ts";
 import { createQueue, type Queue } from "./queue.ts";
@@ -40,6 +41,7 @@ export type Runtime = {
   schedules: Schedules;
   fibers: Fibers;
   peers: Peers;
+  outgoing: Outgoing;
   work: Work;
   retry: () => Retry;
   random: () => number;
@@ -120,6 +122,8 @@ export function createLife(load: Load, assignment: Assignment, agentClass: Agent
   const schedules = createSchedules({ ...lane, schedulesMax: limits.schedulesMax, timezone: limits.timezone });
   const fibers = createFibers(lane);
   const peers = createPeers(outbox.put);
+  const secretOf = (secret: string): string | undefined => assignment.env[secret];
+  const outgoing = createOutgoing({ deny: limits.outgoingDeny ?? [], secretOf, now, random, newId });
 
   function onDue(): void {
     if (work.draining) return;
@@ -164,6 +168,7 @@ export function createLife(load: Load, assignment: Assignment, agentClass: Agent
     schedules,
     fibers,
     peers,
+    outgoing,
     work,
     retry: () => retry,
     random,

@@ -14,6 +14,7 @@ import type {
   FiberVerdict,
 } from "../runtime/fibers.ts";
 import type { Runtime } from "../runtime/life.ts";
+import type { QueuedWebhook, WebhookAnswer, WebhookOptions } from "../runtime/outgoing.ts";
 import type { QueueItem } from "../runtime/queue.ts";
 import { parseRetry, type RetryOptions, tryAgain } from "../runtime/retry.ts";
 import type { Schedule, ScheduleCriteria, ScheduleOptions } from "../runtime/schedules.ts";
@@ -225,6 +226,29 @@ export class Agent<
 
   async cancelSchedule(id: string): Promise<boolean> {
     return this.#runtime.schedules.cancel(id);
+  }
+
+  // Webhooks of our own
+
+  /** One attempt, now. Throws a WebhookError that carries the status when the receiver does not answer 2xx. */
+  async sendWebhook(url: string, body: unknown, options?: WebhookOptions): Promise<WebhookAnswer> {
+    return this.#runtime.outgoing.send(url, body, options);
+  }
+
+  /** Durable when it resolves: ten attempts over about a day, then a dead letter. 410 ends it at once. */
+  async queueWebhook(url: string, body: unknown, options: WebhookOptions = {}): Promise<string> {
+    return this.#sendLater(this.#runtime.outgoing.queued(url, body, options), 0);
+  }
+
+  /** The attempts of `queueWebhook`; public because the schedule calls it. */
+  async onQueuedWebhook(webhook: QueuedWebhook): Promise<void> {
+    const again = await this.#runtime.outgoing.attempt(webhook);
+    if (again) await this.#sendLater(again.next, again.delayS);
+  }
+
+  async #sendLater(webhook: QueuedWebhook, delayS: number): Promise<string> {
+    await this.#runtime.schedules.schedule(delayS, "onQueuedWebhook", webhook, { retry: { maxAttempts: 1 } });
+    return webhook.options.id;
   }
 
   // Trying again, and long work

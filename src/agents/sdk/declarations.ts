@@ -214,6 +214,51 @@ declare module "gatehouse" {
     cancelFiber(id: string): Promise<boolean>;
     resolveFiber(id: string, verdict: FiberVerdict): Promise<boolean>;
     onFiberRecovered(fiber: FiberRecovery): Promise<FiberVerdict | undefined>;
+
+    /** One attempt, now; throws a WebhookError with the status when the receiver does not answer 2xx. */
+    sendWebhook(url: string, body: unknown, options?: WebhookOptions): Promise<WebhookAnswer>;
+    /** Durable when it resolves (to the webhook's id): ten attempts over about a day, then a dead letter. */
+    queueWebhook(url: string, body: unknown, options?: WebhookOptions): Promise<string>;
+    /** The attempts of queueWebhook; not for overriding. */
+    onQueuedWebhook(webhook: unknown): Promise<void>;
+  }
+
+  export type WebhookOptions = {
+    /** Signs the body; secretName names one of this agent's own secrets instead, the only way for a queued one. */
+    secret?: string;
+    secretName?: string;
+    headers?: Record<string, string>;
+    timeoutMs?: number;
+    id?: string;
+  };
+  export type WebhookAnswer = { status: number; body: string };
+  export class WebhookError extends Error {
+    /** The receiver's answer, or 0 when there was none. */
+    readonly status: number;
+    readonly retryAfterMs: number | undefined;
+  }
+
+  /** One row of the history. */
+  export type EventRow = {
+    id: string;
+    type: string;
+    action: string | null;
+    title: string;
+    description: string | null;
+    url: string | null;
+    actor: string | null;
+    payload: string | null;
+    timestamp: string;
+  };
+  export type WebhookEvent = Omit<EventRow, "payload"> & { payload: unknown; source: string; attempt: number };
+  export type WebhookState = { count: number; lastEvent: Omit<EventRow, "payload" | "description"> | null };
+
+  /** Keeps the history of verified webhooks and hands each to onEvent once. Override onEvent and nothing else. */
+  export class WebhookAgent<Env = Record<string, unknown>, State = WebhookState> extends Agent<Env, State> {
+    /** Throw to have it delivered again; a Response that it returns answers the sender. */
+    onEvent(event: WebhookEvent): unknown;
+    getEvents(limit?: number): EventRow[];
+    getEventsByType(type: string, limit?: number): EventRow[];
   }
 
   export type CallableMetadata = { description?: string; streaming?: boolean };

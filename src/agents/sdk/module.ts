@@ -4,10 +4,12 @@ import { currentOccasion } from "../runtime/context.ts";
 import { SqlError } from "../runtime/database.ts";
 import type { Life } from "../runtime/life.ts";
 import { isAgentName } from "../runtime/names.ts";
+import { WebhookError } from "../runtime/outgoing.ts";
 import { Agent } from "./agent.ts";
 import { callable } from "./callable.ts";
 import { classNameOf, createNamespace } from "./namespace.ts";
 import { StreamingResponse } from "./streaming-response.ts";
+import { WebhookAgent } from "./webhook-agent.ts";
 
 /** `life` answers for the one agent of this thread; before it has one, only classes can be defined. */
 export function createSdk(life: () => Life | undefined) {
@@ -22,6 +24,8 @@ export function createSdk(life: () => Life | undefined) {
   }
   return {
     Agent,
+    WebhookAgent,
+    WebhookError,
     StreamingResponse,
     SqlError,
     callable,

@@ -1,0 +1,89 @@
+// How the journal stays within its bounds, also on a disk that has no room left.
+import type { Database } from "bun:sqlite";
+import { randomBytes } from "node:crypto";
+import { existsSync, rmSync, writeFileSync } from "node:fs";
+import type { JournalLimits } from "./journal-schema.ts";
+
+const RESERVE_BYTES = 8 * 1024 * 1024; // deleting needs room too: enough for the log of several rounds
+const ROUND_ROWS = 200; // deleted at a time, so that nothing waits long behind it
+const DEAD_AGE_FACTOR = 4; // a dead letter waits for a person, so it is kept longer than what went well
+
+export type Retention = ReturnType<typeof createRetention>;
+
+export function createRetention(db: Database, databasePath: string, { bytesMax, ageMsMax }: JournalLimits) {
+  const reservePath = `${databasePath}-reserve`;
+  const oldest = db.prepare<{ seq: number; bytes: number }, [string, number, number]>(
+    "select seq, bytes from deliveries where status = ? and received_ms < ? order by seq limit ?",
+  );
+  const deleteRow = db.prepare<void, [number]>("delete from deliveries where seq = ?");
+  const deleteContent = db.prepare<void, [number]>("delete from contents where seq = ?");
+  let bytes = db.query<{ bytes: number | null }, []>("select sum(bytes) as bytes from deliveries").get()?.bytes ?? 0;
+
+  const deleteOldest = db.transaction((status: "done" | "dead", beforeMs: number): number => {
+    const rows = oldest.all(status, beforeMs, ROUND_ROWS);
+    for (const { seq } of rows) {
+      deleteRow.run(seq);
+      deleteContent.run(seq);
+    }
+    return rows.reduce((sum, row) => sum + row.bytes, rows.length === 0 ? -1 : 0);
+  });
+
+  /** One round; false when there was nothing of that kind left. */
+  function round(status: "done" | "dead", beforeMs: number): boolean {
+    const freed = deleteOldest.immediate(status, beforeMs);
+    bytes -= Math.max(freed, 0);
+    return freed >= 0;
+  }
+
+  /** Finished rows go first, dead letters next, what is undone never. */
+  function makeRoom(more: number): boolean {
+    while (bytes + more > bytesMax) {
+      if (!round("done", Number.MAX_SAFE_INTEGER) && !round("dead", Number.MAX_SAFE_INTEGER)) return false;
+    }
+    return true;
+  }
+
+  /** Called now and then by the thread. */
+  function sweep(nowMs: number): void {
+    while (round("done", nowMs - ageMsMax));
+    while (round("dead", nowMs - DEAD_AGE_FACTOR * ageMsMax));
+    fillReserve();
+  }
+
+  /** On a full disk: give up the reserve, delete what is finished in its room, and try once more. */
+  function withReserve<T>(write: () => T): T {
+    try {
+      return write();
+    } catch (error) {
+      if (!isFull(error) || !existsSync(reservePath)) throw error;
+      rmSync(reservePath);
+      for (let rounds = 0; rounds < 5 && round("done", Number.MAX_SAFE_INTEGER); rounds++);
+      db.run("pragma wal_checkpoint(truncate)");
+      return write();
+    }
+  }
+
+  function fillReserve(): void {
+    if (databasePath === ":memory:" || existsSync(reservePath)) return;
+    try {
+      writeFileSync(reservePath, randomBytes(RESERVE_BYTES), { mode: 0o600 }); // random: zeros may take no blocks
+    } catch {
+      rmSync(reservePath, { force: true }); // no room now; the next sweep tries again
+    }
+  }
+
+  fillReserve();
+  return {
+    makeRoom,
+    sweep,
+    withReserve,
+    grew(by: number): void {
+      bytes += by;
+    },
+    bytes: () => bytes,
+  };
+}
+
+export function isFull(error: unknown): boolean {
+  return error instanceof Error && "code" in error && (error.code === "SQLITE_FULL" || error.code === "ENOSPC");
+}

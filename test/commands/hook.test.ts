@@ -1,0 +1,120 @@
+// gatehouse hook as a person types it: its own process, against a running server.
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { rmSync } from "node:fs";
+import { join } from "node:path";
+import { type House, tempFolder } from "../support/house.ts";
+import { SECRET, sendGithub, sign, startHookHouse } from "../support/webhooks.ts";
+
+const INDEX = join(import.meta.dir, "../../src/index.ts");
+const folder = tempFolder();
+let house: House;
+
+beforeAll(async () => {
+  house = await startHookHouse();
+});
+afterAll(async () => {
+  await house[Symbol.asyncDispose]();
+  rmSync(folder, { recursive: true });
+});
+
+function begin(args: string[]) {
+  const env = { PATH: process.env.PATH ?? "", GATEHOUSE_DATA: join(house.folder, "data") };
+  const options = { cwd: folder, env, stdin: "pipe", stdout: "pipe", stderr: "pipe" } as const;
+  return Bun.spawn([process.execPath, INDEX, "hook", ...args], options);
+}
+
+async function run(args: string[], input = "") {
+  const child = begin(args);
+  child.stdin.write(input);
+  await child.stdin.end();
+  const [code, out, err] = await Promise.all([
+    child.exited,
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+  ]);
+  return { code, out: out.trimEnd(), err: err.trimEnd() };
+}
+
+describe("what is called wrongly ends with 2 and a sentence", () => {
+  test.each([
+    [[], /^gatehouse: say list, show/],
+    [["toString"], /^gatehouse: say list, show/],
+    [["show"], /^gatehouse: usage: gatehouse hook show SOURCE$/],
+    [["create", "mine"], /--preset PRESET/],
+    [["set", "github"], /usage: gatehouse hook set/],
+    [["secret", "github"], /standard input/],
+    [["replay"], /usage: gatehouse hook replay/],
+    [["explain"], /does not begin with a request line/],
+  ])("%p", async (args, sentence) => {
+    const { code, err } = await run(args);
+    expect(code).toBe(2);
+    expect(err).toMatch(sentence);
+  });
+});
+
+test("what fails ends with 1 and the server's sentence", async () => {
+  expect(await run(["show", "nobody"])).toMatchObject({ code: 1, err: "gatehouse: There is no source of this name" });
+  expect(await run(["test", "bitbucket"])).toMatchObject({
+    code: 1,
+    err: "gatehouse: This source has no secret yet; set one first",
+  });
+  expect((await run(["curl", "none"])).code).toBe(1);
+  expect(await run(["replay", "none"])).toMatchObject({ code: 1, out: "replaying 0" });
+});
+
+test("a secret from standard input or made here, a sample, and the delivery it became", async () => {
+  expect(await run(["create", "my-sonarr", "--preset", "sonarr"])).toMatchObject({
+    code: 0,
+    out: "created my-sonarr; its address is /webhooks/my-sonarr",
+  });
+  expect(await run(["secret", "my-sonarr"], "from-standard-input\n")).toMatchObject({
+    code: 0,
+    out: "set the secret of my-sonarr",
+  });
+  expect((await run(["secret", "my-sonarr", "--generate", "--rotate"])).out).toMatch(/^whsec_/);
+  expect((await run(["test", "my-sonarr", "--entity", "7"])).out).toBe(
+    'POST /webhooks/my-sonarr answered 200 {"status":"ok"}',
+  );
+  expect((await run(["deliveries", "--source", "my-sonarr"])).out).toMatch(
+    /my-sonarr Grab {2}webhook-agent\/sonarr-7 {2}done {2}1 attempt, 200/,
+  );
+  expect((await run(["list"])).out).toContain("my-sonarr");
+  expect((await run(["set", "my-sonarr", "--verify", "none"])).code).toBe(0);
+  expect((await run(["show", "my-sonarr"])).out).toContain("OPEN TO EVERYONE");
+  expect((await run(["rm", "my-sonarr"])).code).toBe(0);
+});
+
+test("replay, rejections and the curl export", async () => {
+  await sendGithub(house, "cli/one", { id: "cli-1" });
+  await house.fetch("/webhooks/github", { method: "POST", body: "{}" });
+  const [row] = JSON.parse((await run(["deliveries", "--agent", "cli-one", "--json"])).out);
+  expect((await run(["replay", row.id])).out).toBe("replaying 1");
+  expect((await run(["curl", row.id])).out).toContain("x-github-delivery: cli-1");
+  expect((await run(["rejections"])).out).toContain("github  401 credential: missing");
+});
+
+test("tail prints what happens until it is stopped", async () => {
+  const child = begin(["tail", "github"]);
+  const reader = child.stdout.pipeThrough(new TextDecoderStream()).getReader();
+  let out = "";
+  for (let attempt = 0; !out.includes("done, attempt 1"); attempt++) {
+    await sendGithub(house, "cli/tail", { id: `tail-${attempt}` }); // until it watches, there is nobody to show it to
+    out += await Promise.race([reader.read().then(({ value }) => value ?? ""), Bun.sleep(200).then(() => "")]);
+  }
+  expect(out).toMatch(/github push {2}webhook-agent\/cli-tail {2}(stored|done), attempt 1/);
+  child.kill();
+  await child.exited;
+});
+
+test("explain reads a saved request and says which stage fails", async () => {
+  const body = '{"repository":{"full_name":"a/b"}}';
+  const saved = (signature: string) =>
+    `POST /webhooks/github HTTP/1.1\r\nHost: pi\r\nX-Hub-Signature-256: ${signature}\r\nX-GitHub-Delivery: e1\r\n\r\n${body}`;
+  const right = await run(["explain"], saved(sign(body)));
+  expect([right.code, right.out.includes("It would be accepted.")]).toEqual([0, true]);
+  const wrong = await run(["explain"], saved(sign("other")));
+  expect(wrong.code).toBe(1);
+  expect(wrong.out).toContain("FAIL verify");
+  expect(wrong.out).not.toContain(SECRET);
+  expect(wrong.out).not.toContain(sign(body).slice(7));
+});

@@ -1,0 +1,265 @@
+// From the journal to the agents, with a clock and agents of the test's choice; then with real threads and restarts.
+import { describe, expect, test } from "bun:test";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import {
+  type Answer,
+  ATTEMPTS_MAX,
+  createDispatch,
+  type Deliver,
+  jittered,
+  type Outcome,
+} from "../../src/hooks/dispatch.ts";
+import { createJournal } from "../../src/hooks/journal.ts";
+import type { Append } from "../../src/hooks/journal-schema.ts";
+import { AppError, type ErrorCode } from "../../src/platform/errors.ts";
+import { createLog } from "../../src/platform/log.ts";
+import { tempFolder } from "../support/house.ts";
+import { temporaryFolder } from "../support/temporary.ts";
+import { eventsOf, sendGeneric, sendGithub, startHookHouse } from "../support/webhooks.ts";
+
+const WORKER = new URL("../../src/hooks/journal-worker.ts", import.meta.url);
+const HOUR_MS = 3_600_000;
+const silent = createLog({ level: "silent", pretty: false, now: Date.now, write() {} });
+const answer = (status: number): Answer => ({ status, headers: [], body: new Uint8Array(0) });
+
+/** A journal and a dispatch whose clock only moves when the test says so. */
+function openDispatch(deliver: Deliver) {
+  const folder = temporaryFolder();
+  const journal = createJournal(WORKER, join(folder.path, "journal.db"), { bytesMax: 1 << 30, ageMsMax: 1e12 });
+  const outcomes: Outcome[] = [];
+  let waiting: { count: number; resolve: () => void } | undefined;
+  let nowMs = 1_700_000_000_000;
+  const dispatch = createDispatch({
+    journal,
+    deliver,
+    optionsOf: () => ({}),
+    isOrdered: () => false,
+    originOf: () => "http://test",
+    now: () => nowMs,
+    random: () => 0.5,
+    log: silent,
+    onOutcome: (outcome) => {
+      outcomes.push(outcome);
+      if (waiting && outcomes.length >= waiting.count) waiting.resolve();
+    },
+  });
+  return {
+    journal,
+    dispatch,
+    outcomes,
+    now: () => nowMs,
+    advance: (ms: number) => {
+      nowMs += ms;
+    },
+    /** Resolves when that many attempts have ended in all. */
+    async ended(count: number) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      waiting = { count, resolve };
+      if (outcomes.length >= count) resolve();
+      await promise;
+    },
+    async store(): Promise<void> {
+      await journal.append([delivery(nowMs)]);
+      await dispatch.start();
+    },
+    row: async () => (await journal.ask("list", { filter: {}, before: null, limit: 1 }))[0],
+    async [Symbol.asyncDispose]() {
+      dispatch.stop();
+      await journal.stop();
+      folder[Symbol.dispose]();
+    },
+  };
+}
+
+const delivery = (receivedMs: number): Append => ({
+  id: Bun.randomUUIDv7(),
+  source: "generic",
+  className: "webhook-agent",
+  identifier: "a",
+  deliveryId: "d",
+  type: "x",
+  title: "x",
+  method: "POST",
+  path: "/webhooks/a",
+  address: "",
+  headers: "[]",
+  body: new Uint8Array(0),
+  receivedMs,
+  status: "pending",
+  ordered: false,
+});
+
+test("ten attempts over about a day, then a dead letter with the reason", async () => {
+  let calls = 0;
+  await using it = openDispatch(async () => {
+    calls++;
+    return answer(503);
+  });
+  const startMs = it.now();
+  await it.store();
+  for (let attempt = 2; ; attempt++) {
+    await it.ended(calls);
+    const row = await it.row();
+    if (row?.status !== "pending") break;
+    expect([row.attempts, row.answer]).toEqual([attempt, 503]); // the attempt that stored it counts as the first
+    it.advance(row.due_ms - it.now() - 1);
+    await it.dispatch.pump();
+    expect(calls).toBe(attempt - 1);
+    it.advance(1);
+    await it.dispatch.pump();
+  }
+  const row = await it.row();
+  expect([row?.status, row?.attempts, row?.reason]).toEqual(["dead", ATTEMPTS_MAX, "the agent answered 503"]);
+  const hours = (it.now() - startMs) / HOUR_MS;
+  expect(hours).toBeGreaterThan(20);
+  expect(hours).toBeLessThan(28);
+});
+
+test.each([
+  ["agent.busy", true],
+  ["agent.broken", true],
+  ["agent.class", true],
+  ["agent.resting", true],
+  ["agent.gone", false],
+  ["agent.slow", false],
+  ["agent.failed", false],
+] as [ErrorCode, boolean][])("%s costs no attempt: %p", async (code, free) => {
+  await using it = openDispatch(async () => {
+    throw new AppError(code);
+  });
+  await it.store();
+  await it.ended(1);
+  const row = await it.row();
+  expect([row?.status, row?.attempts]).toEqual(["pending", free ? 1 : 2]);
+});
+
+test("an agent that was destroyed meanwhile ends it", async () => {
+  await using it = openDispatch(async () => {
+    throw new AppError("agent.destroyed");
+  });
+  await it.store();
+  await it.ended(1);
+  expect([(await it.row())?.status, (await it.row())?.reason]).toEqual(["dead", "destroyed"]);
+});
+
+test("what is under way is not taken a second time", async () => {
+  const gate = Promise.withResolvers<Answer>();
+  let calls = 0;
+  await using it = openDispatch(() => {
+    calls++;
+    return gate.promise;
+  });
+  await it.store();
+  it.advance(2 * HOUR_MS); // past the lease that a lost attempt would be found by
+  await it.dispatch.pump();
+  expect(calls).toBe(1);
+  gate.resolve(answer(200));
+  await it.ended(1);
+  expect((await it.row())?.status).toBe("done");
+});
+
+test("jitter is a fifth either way", () => {
+  expect([jittered(1_000, 0), jittered(1_000, 0.5), jittered(1_000, 1)]).toEqual([800, 1_000, 1_200]);
+});
+
+describe("in a whole house", () => {
+  const until = async (look: () => Promise<boolean>): Promise<void> => {
+    while (!(await look())) await Bun.sleep(20);
+  };
+
+  test("a hundred deliveries to code that does not load are all processed once it is mended", async () => {
+    const folder = tempFolder();
+    mkdirSync(join(folder, "agents"), { recursive: true });
+    const file = join(folder, "agents", "repo.ts");
+    writeFileSync(file, "export class Repo extends {");
+    await using house = await startHookHouse({ folder });
+    await house.api("PATCH", "/api/hooks/sources/github", { class: "repo" });
+    const answers = await Promise.all(
+      Array.from({ length: 100 }, (_, index) => sendGithub(house, "a/b", { id: `d-${index}` })),
+    );
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([202]));
+    const waiting = await house.api("GET", "/api/hooks/deliveries?status=pending&limit=200");
+    expect(waiting.body.result.map(({ attempts }: { attempts: number }) => attempts)).toEqual(
+      Array.from({ length: 100 }, () => 0),
+    );
+    writeFileSync(
+      file,
+      `import { WebhookAgent } from "gatehouse";
+       export class Repo extends WebhookAgent {
+         onEvent(event) { this.sql\`create table if not exists runs (id text)\`; this.sql\`insert into runs values (\${event.id})\`; }
+         runs() { return this.sql\`select id from runs\`.length; }
+       }`,
+    );
+    await until(
+      async () => (await house.api("GET", "/api/hooks/deliveries?status=done&limit=200")).body.result.length === 100,
+    );
+    expect((await eventsOf(house, "a-b", "repo")).length).toBe(100);
+  }, 60_000);
+
+  test("what was accepted and not done is delivered at once after a restart", async () => {
+    const folder = tempFolder();
+    mkdirSync(join(folder, "agents"), { recursive: true });
+    writeFileSync(
+      join(folder, "agents", "slow.ts"),
+      `import { WebhookAgent } from "gatehouse";
+       import { existsSync } from "node:fs";
+       export class Slow extends WebhookAgent {
+         async onEvent() { if (!existsSync(${JSON.stringify(join(folder, "go"))})) throw new Error("not yet"); }
+       }`,
+    );
+    {
+      const house = await startHookHouse({ folder });
+      await house.api("PATCH", "/api/hooks/sources/generic", { class: "slow" });
+      for (let index = 0; index < 5; index++) {
+        expect((await sendGeneric(house, "/webhooks/x", "{}", { "x-delivery-id": `d-${index}` })).status).toBe(202);
+      }
+      await house.stop();
+    }
+    writeFileSync(join(folder, "go"), "");
+    await using house = await startHookHouse({ folder });
+    await until(async () => (await house.api("GET", "/api/hooks/deliveries?status=done")).body.result.length === 5);
+    expect((await eventsOf(house, "x", "slow")).length).toBe(5);
+  }, 60_000);
+
+  test("an ordered source waits for the one before; an unordered one overtakes", async () => {
+    const folder = tempFolder();
+    mkdirSync(join(folder, "agents"), { recursive: true });
+    writeFileSync(
+      join(folder, "agents", "line.ts"),
+      `import { WebhookAgent } from "gatehouse";
+       export class Line extends WebhookAgent {
+         async onEvent(event) {
+           if (event.id === "first" && event.attempt === 1) throw new Error("not now");
+           this.setState({ ...this.state, order: [...(this.state.order ?? []), event.id] });
+         }
+       }`,
+    );
+    await using house = await startHookHouse({ folder });
+    const order = async (name: string) =>
+      (await house.api("GET", `/api/agents/line/${name}/state`)).body.result.state.order;
+    await house.api("PATCH", "/api/hooks/sources/generic", { class: "line", ordered: true });
+    expect((await sendGeneric(house, "/webhooks/kept", "{}", { "x-delivery-id": "first" })).status).toBe(202);
+    expect((await sendGeneric(house, "/webhooks/kept", "{}", { "x-delivery-id": "second" })).status).toBe(202);
+    expect((await sendGeneric(house, "/webhooks/other", "{}", { "x-delivery-id": "second" })).status).toBe(200);
+    house.parts.hooks.hasten(["line"]);
+    await until(async () => (await house.api("GET", "/api/hooks/deliveries?status=done")).body.result.length === 3);
+    expect(await order("kept")).toEqual(["first", "second"]);
+    await house.api("PATCH", "/api/hooks/sources/generic", { ordered: false });
+    expect((await sendGeneric(house, "/webhooks/free", "{}", { "x-delivery-id": "first" })).status).toBe(202);
+    expect((await sendGeneric(house, "/webhooks/free", "{}", { "x-delivery-id": "second" })).status).toBe(200);
+    expect(await order("free")).toEqual(["second"]);
+  }, 60_000);
+
+  test("destroying an agent turns what waits for it into dead letters, and a later delivery starts afresh", async () => {
+    await using house = await startHookHouse();
+    await sendGithub(house, "a/b");
+    await house.api("POST", "/api/hooks/sources/github/pause");
+    await sendGithub(house, "a/b");
+    await house.api("DELETE", "/api/agents/webhook-agent/a-b");
+    await until(async () => (await house.api("GET", "/api/hooks/deliveries?status=dead")).body.result.length === 1);
+    await house.api("POST", "/api/hooks/sources/github/resume");
+    expect((await sendGithub(house, "a/b")).status).toBe(200);
+    expect((await eventsOf(house, "a-b")).length).toBe(1);
+  });
+});
