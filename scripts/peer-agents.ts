@@ -5,6 +5,8 @@ import { join } from "node:path";
 
 const PORT = 8_799;
 const START_MS_MAX = 120_000;
+/** wrangler wants a newer Node than many machines have; npm carries it for the usual ones. */
+const NODE = `node-${process.platform}-${process.arch}`;
 
 export const PEER_CONFIG = {
   name: "peer",
@@ -26,12 +28,23 @@ export default { async fetch(request, env) {
   return (await routeAgentRequest(request, env)) ?? new Response("Not found", { status: 404 });
 } };`;
   writeFileSync(join(folder, "src/index.ts"), entry);
-  const install = Bun.spawnSync([process.execPath, "add", "-E", "agents@0.32.0", "wrangler", "ai", "zod"], {
-    cwd: folder,
-  });
+  const install = Bun.spawnSync(
+    [process.execPath, "add", "-E", "agents@0.32.0", "wrangler", "ai", "zod", `${NODE}@22`],
+    {
+      cwd: folder,
+    },
+  );
   if (install.exitCode !== 0) throw new Error(`the peer could not be installed:\n${install.stderr}`);
   const child = Bun.spawn(
-    ["node", "node_modules/wrangler/bin/wrangler.js", "dev", "--port", String(PORT), "--ip", "127.0.0.1"],
+    [
+      `node_modules/${NODE}/bin/node`,
+      "node_modules/wrangler/bin/wrangler.js",
+      "dev",
+      "--port",
+      String(PORT),
+      "--ip",
+      "127.0.0.1",
+    ],
     {
       cwd: folder,
       env: { ...process.env, WRANGLER_SEND_METRICS: "false", CI: "1" },
@@ -43,17 +56,19 @@ export default { async fetch(request, env) {
   const url = `http://127.0.0.1:${PORT}`;
   const giveUpMs = performance.now() + START_MS_MAX;
   while (!(await answers(`${url}/agents/counter/x`))) {
-    if (performance.now() > giveUpMs) throw new Error("wrangler dev did not start");
+    if (performance.now() > giveUpMs) {
+      await stop();
+      throw new Error("wrangler dev did not start");
+    }
     await Bun.sleep(200);
   }
-  return {
-    url,
-    async stop(): Promise<void> {
-      child.kill("SIGTERM");
-      await child.exited;
-      rmSync(folder, { recursive: true, force: true });
-    },
-  };
+  return { url, stop };
+
+  async function stop(): Promise<void> {
+    child.kill("SIGTERM");
+    await child.exited;
+    rmSync(folder, { recursive: true, force: true });
+  }
 }
 
 async function answers(url: string): Promise<boolean> {
