@@ -58,7 +58,7 @@ export function createIntake(parts: IntakeParts) {
   async function receive(request: Request): Promise<Response> {
     const receivedMs = now();
     const url = new URL(request.url);
-    const target = parseTarget(url.pathname.slice("/webhooks/".length), findSource);
+    const target = parseTarget(url.pathname.slice("/webhooks/".length), sources.find, isEntity);
     if (!target.ok) throw new AppError(target.why === "unknown" ? "hook.unknown" : "hook.entity");
     const { source, entity, token, route } = target;
     if (!source.methods.includes(request.method)) {
@@ -106,9 +106,9 @@ export function createIntake(parts: IntakeParts) {
     return answerFor(source, read.appends, await store(read.appends, refuse), receivedMs);
   }
 
-  function findSource(segment: string): Source | undefined {
-    const source = sources.find(segment);
-    return source?.builtIn && parts.isEntityRoute(segment.toLowerCase()) ? undefined : source;
+  /** An entity before this release knew a sender of that name, and nobody has set that sender up since. */
+  function isEntity(source: Source): boolean {
+    return !source.configured && parts.isEntityRoute(source.name) && sources.secretsOf(source.name).length === 0;
   }
 
   type Refuse = (stage: Stage, verdict: string, code: ErrorCode, bytes?: number) => AppError;
@@ -182,14 +182,13 @@ export function createIntake(parts: IntakeParts) {
     const id = jobs[0]?.job.row.id;
     if (source.paused) return status(202, { status: "held", id });
     if (jobs.some(({ wait }) => wait)) void dispatch.pump();
-    const ready = jobs.filter(({ wait }) => !wait);
-    if (!dispatch.hasRoom()) {
-      for (const { job } of ready) dispatch.postpone(job);
+    const ready = jobs.filter(({ wait }) => !wait).map(({ job }) => job);
+    const now = ready.slice(0, dispatch.room());
+    for (const job of ready.slice(now.length)) dispatch.postpone(job);
+    const answers = await within(source.ackMs, Promise.all(now.map(dispatch.attempt)));
+    if (!answers || answers.length < jobs.length || answers.includes(undefined)) {
       return status(202, { status: "accepted", id });
     }
-    const answers = await within(source.ackMs, Promise.all(ready.map(({ job }) => dispatch.attempt(job))));
-    if (!answers || ready.length < jobs.length || answers.includes(undefined))
-      return status(202, { status: "accepted", id });
     const [only] = answers;
     return answers.length === 1 && only ? toResponse(only) : status(200, { status: "done", count: answers.length });
   }
@@ -276,9 +275,10 @@ function status(code: number, body: Record<string, unknown>): Response {
 
 /** An agent speaks to the sender, not to the connection, and sets no cookie on our origin. */
 const NOT_FORWARDED = new Set(["set-cookie", "connection", "transfer-encoding", "content-length", "keep-alive"]);
-const BODYLESS = new Set([101, 204, 205, 304]);
+const BODYLESS = new Set([204, 205, 304]);
 
-function toResponse({ status: code, headers, body }: Answer): Response {
+function toResponse({ status: given, headers, body }: Answer): Response {
+  const code = given >= 200 ? given : 200; // a protocol switch means nothing to a sender
   const kept = headers.filter(([name]) => !NOT_FORWARDED.has(name.toLowerCase()));
   return new Response(BODYLESS.has(code) ? null : new Uint8Array(body), { status: code, headers: kept });
 }
