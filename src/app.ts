@@ -91,7 +91,10 @@ export function createApp(parts: Parts) {
             ...parts.gateway,
             mintRun: (accountId, gatewayId, name) =>
               parts.tokens.mint({ name, permissions: ["run"], scope: { accountId, gatewayId } }),
-            revokeRun: (accountId, gatewayId) => parts.tokens.revokeWithin({ accountId, gatewayId }),
+            onRemoved: (accountId, gatewayId) => {
+              parts.tokens.revokeWithin({ accountId, gatewayId });
+              parts.tags.forget("ai_gateway", gatewayId, accountId);
+            },
             originOf: (request) => settings.public_url ?? new URL(request.url).origin,
           }),
         )

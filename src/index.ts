@@ -1,23 +1,28 @@
 // The process: command line and environment become settings, settings become one command's run.
+import "./platform/production.ts";
 import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { account } from "./commands/account.ts";
+import { agents } from "./commands/agents.ts";
 import { lazyConnection } from "./commands/api.ts";
 import { type Command, type CommandContext, CommandError, whyOf } from "./commands/command.ts";
 import { config as configCommand } from "./commands/config.ts";
 import { doctor } from "./commands/doctor.ts";
 import { gateway } from "./commands/gateway.ts";
 import { hook } from "./commands/hook.ts";
+import { init } from "./commands/init.ts";
 import { logs } from "./commands/logs.ts";
+import { secret } from "./commands/secret.ts";
 import { serve } from "./commands/serve.ts";
 import { service } from "./commands/service.ts";
 import { tags } from "./commands/tags.ts";
 import { token } from "./commands/token.ts";
 import { version } from "./commands/version.ts";
 import type { Machine, Threads } from "./parts.ts";
-import { ADMIN_TOKEN, type Config, LEAVES, parseConfig } from "./platform/config.ts";
+import { type Config, LEAVES, parseConfig } from "./platform/config.ts";
 import { createLog } from "./platform/log.ts";
+import { ADMIN_TOKEN } from "./platform/settings.ts";
 
 /** Spelled here and nowhere else: inside a compiled executable only this module knows where the others are. */
 const THREADS: Threads = {
@@ -32,6 +37,9 @@ const THREADS: Threads = {
 const EMBED_FOLDER = fileURLToPath(new URL("../dist/embed", import.meta.url));
 
 const COMMANDS: Record<string, Command> = {
+  init,
+  agents,
+  secret,
   token,
   account,
   gateway,

@@ -11,12 +11,12 @@ import { type GatewayPart, openGateway } from "./gateway/gateway.ts";
 import { createHooks, type Hooks } from "./hooks/hooks.ts";
 import { type Access, accessGuard, createAccess, type Guard } from "./platform/access.ts";
 import { createBrake } from "./platform/brake.ts";
-import type { Settings } from "./platform/config.ts";
 import { processMetrics } from "./platform/health.ts";
 import type { Log } from "./platform/log.ts";
 import { createMetrics, type Metrics } from "./platform/metrics.ts";
 import { createOriginRule, type OriginRule } from "./platform/origin.ts";
 import { createSecrets, loadKey, type Secrets } from "./platform/secrets.ts";
+import type { Settings } from "./platform/settings.ts";
 import { openDatabase } from "./platform/sqlite.ts";
 import { ACCESS_MIGRATIONS, createTokenStore, type TokenStore } from "./platform/tokens.ts";
 import { createTagStore, type TagStore } from "./tags/store.ts";
@@ -60,8 +60,8 @@ export type Parts = {
   /** Set by the first start, which leaves a file behind until somebody has signed in. */
   onSignIn: () => void;
   checks: () => Record<string, boolean>;
-  /** Once the server listens: work that waited for a server goes on. */
-  begin(): void;
+  /** Last step of a start: what only a server does, not a verb that opens the folder for a moment. */
+  start(): Promise<void>;
   /** First step of a stop: long-lived connections are told to go elsewhere, or draining would wait for them. */
   drain(): Promise<void>;
   close(): Promise<void>;
@@ -118,7 +118,7 @@ export function openParts({ settings, log, threads, embedFolder, env, now }: Mac
   closers.push(gateway.close);
   const ledger = openLedger(join(folder, "agents.db"), threads.ledger, log);
   closers.push(() => ledger.close());
-  const classSecrets = createClassSecrets(ledger, secrets, env, now);
+  const classSecrets = createClassSecrets({ ledger, secrets, env, log, now });
   const agents = createAgents({
     agentsFolder: settings.agents,
     dataFolder: folder,
@@ -131,8 +131,6 @@ export function openParts({ settings, log, threads, embedFolder, env, now }: Mac
   });
   closers.push(() => agents.stop());
   metrics.gauge("gatehouse_agents_live", "Agents that have a thread", () => agents.roster.threadCount);
-  const tags = createTagStore(join(folder, "tags.db"), { now, tagsMax: settings.tags.max_per_account });
-  closers.push(tags.close);
 
   const hooks = createHooks({
     folder,
@@ -151,6 +149,24 @@ export function openParts({ settings, log, threads, embedFolder, env, now }: Mac
   closers.push(() => hooks.stop());
   classSecrets.addSource(hooks.envFor);
   agents.onDestroyed(hooks.destroyed);
+
+  /** The names people gave to what is ours; anything else is called by its id. */
+  const names: Record<string, (id: string, accountId: string) => string | undefined> = {
+    account: (id) => tokens.accountList().find((account) => account.id === id)?.name,
+    agent: (id) => id.slice(id.indexOf("/") + 1),
+    gateway_token: (id, accountId) => {
+      const token = tokens.byId(id);
+      return token?.account_id === accountId ? token.name : undefined;
+    },
+    webhook_source: hooks.labelOf,
+  };
+  const tags = createTagStore(join(folder, "tags.db"), {
+    now,
+    tagsMax: settings.tags.max_per_account,
+    nameOf: (type, id, accountId) => names[type]?.(id, accountId),
+  });
+  closers.push(tags.close);
+  agents.onDestroyed((className, name) => tags.forget("agent", `${className}/${name}`));
   agents.onChanged(hooks.hasten);
 
   processMetrics(metrics, now());
@@ -182,19 +198,25 @@ export function openParts({ settings, log, threads, embedFolder, env, now }: Mac
     gateway,
     cookieName,
     onSignIn() {},
+    async start() {
+      await Promise.all([agents.start(), hooks.start()]);
+    },
     checks: () => ({
       listening: !listening.stopping,
       gateway_logs: gateway.logs.isOpen(),
       journal: hooks.isUp(),
     }),
-    begin() {
-      void hooks.start();
-    },
     async drain() {
       agents.hangUp();
     },
     async close() {
-      for (const close of closers.reverse()) await close();
+      for (const close of closers.reverse()) {
+        try {
+          await close();
+        } catch (error) {
+          log.error("close.failed", { error }); // what is left is closed all the same
+        }
+      }
     },
   };
 }

@@ -1,4 +1,5 @@
 // Agents as the rest of the house sees them: ask one, deliver to one, connect to one, look at them all.
+import { join } from "node:path";
 import { AppError, toAppError } from "../platform/errors.ts";
 import type { Log } from "../platform/log.ts";
 import { type AgentClassEntry, openCatalog } from "./catalog.ts";
@@ -8,7 +9,8 @@ import type { Host } from "./host.ts";
 import type { Ledger } from "./ledger.ts";
 import type { CallBy, CallOutcome, DeliveryFacts, FromAgent, SocketInfo } from "./protocol.ts";
 import { agentsFolder, createRoster, type RosterLimits, type Seat } from "./roster.ts";
-import { isAgentName } from "./runtime/names.ts";
+import { databasePath, isAgentName } from "./runtime/names.ts";
+import { readVanishing } from "./vanishing-file.ts";
 
 export type Agents = ReturnType<typeof createAgents>;
 export type AgentsParts = {
@@ -51,6 +53,7 @@ export function createAgents(parts: AgentsParts) {
   if (parts.onDestroyed) destroyed.add(parts.onDestroyed);
   let lastSocket = 0;
   let open = false;
+  let stopped = false;
 
   const roster = createRoster({
     folder: agentsFolder(dataFolder),
@@ -73,20 +76,21 @@ export function createAgents(parts: AgentsParts) {
     filesMax: limits.filesMax,
     log,
     onChange: (changed) => {
-      log.info("agents.classes", { changed });
+      log.debug("agents.classes", { changed });
       // The first look comes before there is anyone to renew.
       if (open) roster.renew(changed);
       for (const tell of changes) tell(changed);
     },
   });
-  const ready = catalog.ready.then(async () => {
-    open = true;
-    await roster.resume();
-  });
+  async function ready(): Promise<void> {
+    if (open) return;
+    await catalog.ready();
+    open = !stopped;
+  }
 
   /** `create: false` is for looking: asking after an agent must not bring it into being. */
   async function run<T>(className: string, name: string, create: boolean, task: (host: Host) => Promise<T>) {
-    if (!open) await ready;
+    await ready();
     classOf(className);
     if (!isAgentName(name)) throw new AppError("agent.name");
     if (!create && !exists(className, name)) throw new AppError("agent.unknown");
@@ -181,7 +185,19 @@ export function createAgents(parts: AgentsParts) {
   return {
     /** The user's files were looked at once. Calls wait for it by themselves. */
     ready,
+    /** Only the server does this: look at the files now, finish what a crash left, and wake whoever is due. */
+    async start(): Promise<void> {
+      await ready();
+      if (!stopped) await roster.resume();
+    },
     liveMax: limits.liveMax,
+    pathOf: (className: string, name: string) => databasePath(agentsFolder(dataFolder), className, name),
+    /** A consistent copy of an agent's database. */
+    async copy(className: string, name: string): Promise<ReadableStream<Uint8Array>> {
+      const path = join(dataFolder, `export-${crypto.randomUUID()}.db`);
+      await run(className, name, false, (host) => host.call("copy", [path], "house"));
+      return readVanishing(path);
+    },
     catalog,
     ledger,
     roster,
@@ -204,7 +220,7 @@ export function createAgents(parts: AgentsParts) {
     /** Clients are told to come back: until they left, a listener that stops would wait for them. */
     hangUp: () => roster.hangUp(),
     async stop(): Promise<void> {
-      await ready;
+      stopped = true;
       open = false;
       await catalog.close();
       await roster.stop();

@@ -1,7 +1,7 @@
 // The limits of the agents from the settings, and no more threads than the machine can carry.
 import { readFileSync } from "node:fs";
 import { totalmem } from "node:os";
-import type { Settings } from "../platform/config.ts";
+import type { Settings } from "../platform/settings.ts";
 import type { AgentsParts } from "./agents.ts";
 
 const DESCRIPTORS_EACH = 5; // database, WAL, shared memory, and two of the thread itself

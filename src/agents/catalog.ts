@@ -68,8 +68,8 @@ export function openCatalog({ folder, describe, describeMsMax, filesMax, log, on
           const message = `The class ${described_.className} is already in ${basename(twin.file ?? "")}`;
           failed.push({ file, problem: { file, message }, classes: [] });
         } else {
-          const { fingerprint, reachesPort } = description;
-          const source = { file, exportName, reachesPort };
+          const { fingerprint, uses } = description;
+          const source = { file, exportName, uses };
           found.set(described_.className, { ...described_, source, file, fingerprint });
         }
       }
@@ -161,11 +161,17 @@ export function openCatalog({ folder, describe, describeMsMax, filesMax, log, on
     await look();
   }
 
-  looking = lookFirst().catch((error) => log.error("agents.look_failed", { error }));
+  let first: Promise<void> | undefined;
 
   return {
-    /** The first look is over. The house starts without waiting for it. */
-    ready: looking,
+    /** The first look, made when somebody needs it: a verb about something else should not load anyone's code. */
+    ready(): Promise<void> {
+      if (!first) {
+        first = lookFirst().catch((error) => log.error("agents.look_failed", { error }));
+        looking = first;
+      }
+      return first;
+    },
     get: (className: string) => classes.get(className),
     list: () => [...classes.values()].sort((a, b) => (a.className < b.className ? -1 : 1)),
     broken: () => broken,

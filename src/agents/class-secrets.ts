@@ -1,5 +1,6 @@
 // The environment of each agent class: secrets sealed in the ledger, and variables for containers. Values go to threads only.
 import { AppError } from "../platform/errors.ts";
+import type { Log } from "../platform/log.ts";
 import type { Secrets } from "../platform/secrets.ts";
 import type { Ledger } from "./ledger.ts";
 import { toKebab } from "./runtime/names.ts";
@@ -11,17 +12,25 @@ const VARIABLE = /^GATEHOUSE_AGENT_ENV_([A-Z0-9_]+?)__([A-Za-z_][A-Za-z0-9_]*)$/
 const NAME = /^[A-Za-z_][A-Za-z0-9_]{0,127}$/;
 const VALUE_CHARS_MAX = 65_536;
 
-export function createClassSecrets(
-  ledger: Ledger,
-  secrets: Secrets,
-  env: Record<string, string | undefined>,
-  now: () => number,
-) {
+type SecretParts = {
+  ledger: Ledger;
+  secrets: Secrets;
+  env: Record<string, string | undefined>;
+  log: Log;
+  now: () => number;
+};
+
+export function createClassSecrets({ ledger, secrets, env, log, now }: SecretParts) {
   const fromVariables = parseVariables(env);
   const stored = new Map<string, Map<string, { value: string; updatedMs: number }>>();
   const sources = new Set<EnvSource>();
   for (const row of ledger.secrets()) {
-    put(row.class, row.name, secrets.open(row.sealed, contextOf(row.class, row.name)), row.updated_ms);
+    try {
+      put(row.class, row.name, secrets.open(row.sealed, contextOf(row.class, row.name)), row.updated_ms);
+    } catch {
+      // Sealed under a key that is gone: the class does without it until it is set again.
+      log.warn("agents.secret_lost", { class: row.class, name: row.name });
+    }
   }
 
   function put(className: string, name: string, value: string, updatedMs: number): void {

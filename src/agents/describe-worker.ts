@@ -1,6 +1,6 @@
 // Throw-away thread: checks one user file, imports it, and says which agent classes it holds. The main thread never runs it.
 
-import type { Problem } from "./protocol.ts";
+import type { BuiltInUse, Problem } from "./protocol.ts";
 import { BUILT_IN } from "./runtime/built-in.ts";
 import type { AgentClass } from "./runtime/life.ts";
 import { loadClasses, provideSdk, SDK_MODULES, toProblem } from "./runtime/loader.ts";
@@ -19,8 +19,7 @@ export type ClassDescription = {
 };
 export type Description =
   /** `fingerprint` changes with the file and with everything it imports. */
-  | { ok: true; classes: ClassDescription[]; fingerprint: string; reachesPort: boolean }
-  | { ok: false; problem: Problem };
+  { ok: true; classes: ClassDescription[]; fingerprint: string; uses: BuiltInUse } | { ok: false; problem: Problem };
 export type DescribeRequest = { file: string } | { builtIn: true };
 
 declare const self: Worker & { postMessage(message: Description): void };
@@ -44,22 +43,23 @@ async function describeFile(file: string): Promise<Description> {
   const [failure] = bundle.logs.filter((log) => log.level === "error");
   if (!bundle.success) return { ok: false, problem: { file, ...toProblem(failure) } };
   const hasher = new Bun.CryptoHasher("sha256");
-  let reachesPort = false;
+  const uses = { workerThreads: false, diagnosticsChannel: false };
   for (const output of bundle.outputs) {
     const text = await output.text();
     hasher.update(text);
-    reachesPort ||= text.includes("worker_threads");
+    uses.workerThreads ||= text.includes("worker_threads");
+    uses.diagnosticsChannel ||= text.includes("diagnostics_channel");
   }
   const found = await loadClasses(file);
   const odd = found.find(({ className }) => !isClassName(className));
   if (odd) return { ok: false, problem: { file, message: `"${odd.className}" cannot be a class name in a URL` } };
   const classes = found.map(({ exportName, className, agent }) => toDescription(className, exportName, agent));
-  return { ok: true, classes, fingerprint: hasher.digest("hex"), reachesPort };
+  return { ok: true, classes, fingerprint: hasher.digest("hex"), uses };
 }
 
 function describeBuiltIn(): Description {
   const classes = Object.entries(BUILT_IN).map(([className, agent]) => toDescription(className, className, agent));
-  return { ok: true, classes, fingerprint: "built-in", reachesPort: false };
+  return { ok: true, classes, fingerprint: "built-in", uses: { workerThreads: false, diagnosticsChannel: false } };
 }
 
 function toDescription(className: string, exportName: string, agent: AgentClass): ClassDescription {

@@ -150,6 +150,35 @@ export function agentManagementRoutes({ agents, access, guard, classSecrets, tic
         },
       },
     )
+    .post(
+      "/agents/:class/:name/sql",
+      async ({ params, body }) => ok(await views.sql(params.class, params.name, body.query)),
+      {
+        needs: "agents:read",
+        params: model.AgentParams,
+        body: model.SqlWrite,
+        response: Ok(model.SqlAnswer),
+        detail: {
+          summary: "Query an agent's database",
+          description: "Read only, 5 seconds, 1,000 rows; does not wake it.",
+        },
+      },
+    )
+    .get(
+      "/agents/:class/:name/export",
+      async ({ params }) =>
+        new Response(await agents.copy(params.class, params.name), {
+          headers: {
+            "content-type": "application/vnd.sqlite3",
+            "content-disposition": 'attachment; filename="agent.db"',
+          },
+        }),
+      {
+        needs: "agents:read",
+        params: model.AgentParams,
+        detail: { summary: "Copy an agent's database", description: "A consistent SQLite file." },
+      },
+    )
     .get("/agent-secrets/:class", ({ params }) => ok(classSecrets.list(params.class).map(toSecretView)), {
       needs: "agents:read",
       params: model.ClassParams,

@@ -114,3 +114,13 @@ export const SecretView = t.Object({
   updated_at: t.Union([Time, t.Null()]),
 });
 export const Gone = t.Object({ id: t.String() });
+
+export const SqlWrite = t.Object(
+  { query: t.String({ minLength: 1, maxLength: 100_000, examples: ["select * from events limit 10"] }) },
+  strict,
+);
+export const SqlAnswer = t.Object({
+  columns: t.Array(t.String()),
+  rows: t.Array(t.Array(Json)),
+  truncated: t.Boolean({ description: "there was more than 1,000 rows or 8 MiB" }),
+});

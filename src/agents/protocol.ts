@@ -2,10 +2,15 @@
 // structured clone drops prototypes and own fields (an Error arrives without its `code`), so what crosses is plain data.
 import type { ErrorCode } from "../platform/errors.ts";
 
-export type ClassSource =
-  | { builtIn: string }
-  /** `reachesPort`: something in it imports worker_threads, whose port would be an unbounded way out. */
-  | { file: string; exportName: string; reachesPort: boolean };
+export type ClassSource = { builtIn: string } | { file: string; exportName: string; uses: BuiltInUse };
+
+/** Modules of the platform that concern us when a file or one of its packages imports them; loading them takes time. */
+export type BuiltInUse = {
+  /** Its port would be an unbounded way out of the thread. */
+  workerThreads: boolean;
+  /** Somebody may listen to the agent's events. */
+  diagnosticsChannel: boolean;
+};
 
 /** What a thread must know before it can become any agent of one class. */
 export type Load = { className: string; source: ClassSource; counters: SharedArrayBuffer; limits: ThreadLimits };

@@ -40,7 +40,7 @@ export function agentRoutes(parts: RouteParts) {
   async function respond(request: Request, server: Listener): Promise<Response | undefined> {
     const address = parseAddress(request.url);
     if (!address) throw new AppError("agent.name");
-    await agents.ready;
+    await agents.ready();
     if (request.headers.get("upgrade")?.toLowerCase() === "websocket" && server) return link(request, server, address);
     server?.timeout(request, 0); // an agent may think for minutes; its own limit ends the call
     return exchange(request, address);

@@ -5,7 +5,8 @@ import { AppError } from "../platform/errors.ts";
 import { toTime } from "../platform/schema.ts";
 import type { Agents } from "./agents.ts";
 import type { LedgerRow } from "./ledger.ts";
-import type { AgentView, ListQuery } from "./model.ts";
+import { type AgentView, type ListQuery, SqlAnswer } from "./model.ts";
+import { createSqlBox } from "./sql-box.ts";
 
 /** What crosses from a thread is checked here: it is user code's neighbour. */
 const Summary = t.Object({
@@ -52,6 +53,7 @@ const DeadLetters = t.Array(
 
 export function createViews(agents: Agents) {
   const { catalog, ledger, roster } = agents;
+  const sqlBox = createSqlBox();
 
   function toView(row: LedgerRow): AgentView {
     const seat = roster.seat(row.class, row.name);
@@ -69,7 +71,7 @@ export function createViews(agents: Agents) {
   }
 
   async function overview() {
-    await agents.ready;
+    await agents.ready();
     const counts = ledger.counts();
     const live = roster.seats().filter((seat) => seat.host !== undefined);
     return {
@@ -93,7 +95,7 @@ export function createViews(agents: Agents) {
   }
 
   async function list(className: string, query: Static<typeof ListQuery>) {
-    await agents.ready;
+    await agents.ready();
     const known = catalog.get(className) !== undefined || ledger.counts().has(className);
     if (!known) throw new AppError("agent.class");
     const { prefix = "", cursor = "", limit = 100 } = query;
@@ -117,6 +119,12 @@ export function createViews(agents: Agents) {
     overview,
     list,
     detail,
+    /** What the agent has committed so far; it is not woken for it. */
+    async sql(className: string, name: string, query: string) {
+      await agents.ready();
+      if (!agents.exists(className, name)) throw new AppError("agent.unknown");
+      return Value.Parse(SqlAnswer, await sqlBox.query(agents.pathOf(className, name), query));
+    },
     state: (className: string, name: string) => ask(State, className, name, "state"),
     queue: async (className: string, name: string) =>
       (await ask(QueueItems, className, name, "queue")).map(({ createdAt, ...item }) => ({

@@ -47,7 +47,7 @@ async function load(message: Load): Promise<void> {
     work.sweep();
   }, message.limits.beatMs);
   try {
-    if ("reachesPort" in message.source && message.source.reachesPort) closePort();
+    if ("uses" in message.source && message.source.uses.workerThreads) closePort();
     const agentClass = await loadClass(message.source);
     loaded = { load: message, agentClass, outbox, work, counters };
     outbox.put({ type: "loaded" });

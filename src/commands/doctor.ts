@@ -4,9 +4,9 @@ import { X509Certificate } from "node:crypto";
 import { accessSync, constants, existsSync, readFileSync, statSync } from "node:fs";
 import { createServer } from "node:net";
 import { dirname, join, resolve } from "node:path";
-import type { Settings } from "../platform/config.ts";
 import { freeBytes, networkFileSystem } from "../platform/disk.ts";
 import { readOwner } from "../platform/lock.ts";
+import type { Settings } from "../platform/settings.ts";
 import type { Command, CommandContext } from "./command.ts";
 
 export type Finding = { level: "ok" | "note" | "bad"; says: string; fix?: string };

@@ -116,5 +116,5 @@ function figures(sums: {
 }): string[] {
   const { requests, failed, tokens_in, tokens_out, cost, average_ms } = sums;
   const mean = average_ms === null ? "-" : String(Math.round(average_ms));
-  return [...[requests, failed, tokens_in, tokens_out].map(String), `$${cost.toFixed(4)}`, mean];
+  return [...[requests, failed, tokens_in, tokens_out].map(String), `$${cost.toFixed(6)}`, mean];
 }

@@ -56,7 +56,7 @@ export async function startServer(machine: Machine): Promise<Server> {
   const urlOf = (host: string): string => `${scheme}://${host.includes(":") ? `[${host}]` : host}:${port}`;
   const url = urlOf(loopbackOf(settings.host));
   lock.announce(url);
-  parts.begin();
+  void parts.start().catch((error) => log.error("start.failed", { error }));
   return { parts, url, urlOf, stop: () => stop(app, parts, lock) };
 }
 

@@ -19,15 +19,15 @@ export function offeredToken(headers: Headers): string | undefined {
 }
 
 /** Removes from `headers` whatever is ours, valid or not. `isOurs` knows tokens that lack the prefix. */
-export function stripTokens(headers: Record<string, string>, isOurs: (value: string) => boolean): void {
+export function stripTokens(headers: Headers, isOurs: (value: string) => boolean): void {
   for (const name of SHARED) {
-    const value = headers[name];
-    if (value === undefined) continue;
+    const value = headers.get(name);
+    if (value === null) continue;
     const token = bare(value);
-    if (token.startsWith(TOKEN_PREFIX) || isOurs(token)) delete headers[name];
+    if (token.startsWith(TOKEN_PREFIX) || isOurs(token)) headers.delete(name);
   }
 }
 
 function bare(value: string): string {
-  return /^bearer /i.test(value) ? value.slice(7).trim() : value;
+  return value.startsWith("Bearer ") || /^bearer /i.test(value) ? value.slice(7).trim() : value;
 }

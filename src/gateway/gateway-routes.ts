@@ -14,8 +14,8 @@ export type GatewayRouteParts = {
   logs: LogStore;
   /** A token with `run` for this gateway alone. */
   mintRun: (accountId: string, gatewayId: string, name: string) => { id: string; token: string };
-  /** Tokens of a gateway that is gone must not open one that is made later under its name. */
-  revokeRun: (accountId: string, gatewayId: string) => void;
+  /** Tokens and tags of a gateway that is gone must not belong to one that is made later under its name. */
+  onRemoved: (accountId: string, gatewayId: string) => void;
   /** What clients see as our origin. */
   originOf: (request: Request) => string;
 };
@@ -23,7 +23,7 @@ export type GatewayRouteParts = {
 const Account = t.Object({ account_id: t.String() });
 const One = t.Object({ account_id: t.String(), gateway_id: t.String() });
 
-export const gatewayManagement = ({ guard, gateways, logs, mintRun, revokeRun, originOf }: GatewayRouteParts) =>
+export const gatewayManagement = ({ guard, gateways, logs, mintRun, onRemoved, originOf }: GatewayRouteParts) =>
   new Elysia({ prefix: "/accounts/:account_id/ai-gateway/gateways", tags: ["Gateways"] })
     .use(guard)
     .get("/", ({ params, query }) => onePage(gateways.list(params.account_id, query.search), query), {
@@ -69,7 +69,7 @@ export const gatewayManagement = ({ guard, gateways, logs, mintRun, revokeRun, o
       "/:gateway_id",
       async ({ params: { account_id, gateway_id } }) => {
         const gone = gateways.remove(account_id, gateway_id);
-        revokeRun(account_id, gateway_id);
+        onRemoved(account_id, gateway_id);
         await logs.remove({ gateway: `${account_id}/${gateway_id}`, filters: [] });
         return ok(gone);
       },
@@ -79,7 +79,7 @@ export const gatewayManagement = ({ guard, gateways, logs, mintRun, revokeRun, o
         response: Ok(Gateway),
         detail: {
           summary: "Delete a gateway",
-          description: "Its logs go too, and the run tokens that were limited to it are revoked.",
+          description: "Its logs and tags go too, and the run tokens that were limited to it are revoked.",
           "x-errors": ["thing.unknown"],
         },
       },

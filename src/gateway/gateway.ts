@@ -1,11 +1,11 @@
 // The gateway as one part of the house: opened with its databases and threads, closed in reverse.
 import { join } from "node:path";
 import type { Access } from "../platform/access.ts";
-import type { Settings } from "../platform/config.ts";
 import type { Log } from "../platform/log.ts";
 import type { Metrics } from "../platform/metrics.ts";
 import type { OriginRule } from "../platform/origin.ts";
 import type { Secrets } from "../platform/secrets.ts";
+import type { Settings } from "../platform/settings.ts";
 import { openDatabase } from "../platform/sqlite.ts";
 import { createAddressRule } from "./addresses.ts";
 import { createCustomProviders } from "./custom-providers.ts";
@@ -29,6 +29,8 @@ type GatewayParts = {
   /** Address of src/gateway/logs/worker.ts. */
   logThreadUrl: string;
 };
+
+const LOCAL_KEY_CHARS = 64;
 
 export type GatewayPart = ReturnType<typeof openGateway>;
 
@@ -67,6 +69,8 @@ export function openGateway({
     upstream,
     record: started.record,
     metrics,
+    // The key of this machine's own commands, and an admin token that somebody chose.
+    bareTokenChars: [LOCAL_KEY_CHARS, ...(settings.admin_token === undefined ? [] : [settings.admin_token.length])],
   });
 
   return {

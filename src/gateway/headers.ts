@@ -35,9 +35,8 @@ const NOT_UPSTREAM = new Set([
   "cf-visitor",
   "cf-worker",
 ]);
-const NOT_UPSTREAM_PREFIXES = ["gw-aig-", "cf-aig-", "x-forwarded-", "cf-access-"];
 /** About the provider's own origin. On ours they would set cookies, pin transports or open doors. */
-const NOT_DOWNSTREAM = [
+const NOT_DOWNSTREAM = new Set([
   ...HOP_BY_HOP,
   "set-cookie",
   "alt-svc",
@@ -60,37 +59,48 @@ const NOT_DOWNSTREAM = [
   "access-control-expose-headers",
   "access-control-max-age",
   "access-control-allow-private-network",
-];
+]);
 
-export function toUpstream(given: Record<string, string>): Record<string, string> {
-  const kept: Record<string, string> = {};
-  for (const name in given) {
-    if (NOT_UPSTREAM.has(name) || (hasPrefix(name) && NOT_UPSTREAM_PREFIXES.some((prefix) => name.startsWith(prefix))))
-      continue;
-    kept[name] = given[name] ?? "";
+export type Upward = {
+  headers: Headers;
+  /** The caller asks something of us in a header of its own: `gw-aig-…` or `cf-aig-…`. */
+  asks: boolean;
+};
+
+/** A native copy and a look at the names: cheaper than any way of building the set anew. */
+export function toUpstream(given: Headers): Upward {
+  const headers = new Headers(given);
+  let asks = false;
+  for (const name of given.keys()) {
+    if (NOT_UPSTREAM.has(name)) headers.delete(name);
+    else if (isOurs(name)) {
+      headers.delete(name);
+      asks ||= !name.endsWith("-authorization");
+    } else if (name.startsWith("x-forwarded-")) headers.delete(name);
   }
-  for (const name of named(given.connection)) delete kept[name];
+  const connection = given.get("connection");
+  if (connection !== null) for (const name of named(connection)) headers.delete(name);
   // Without one our own client would offer every encoding it knows, and the caller might know none of them.
-  kept["accept-encoding"] ??= "identity";
-  kept["user-agent"] ??= "gatehouse";
-  return kept;
+  if (!headers.has("accept-encoding")) headers.set("accept-encoding", "identity");
+  if (!headers.has("user-agent")) headers.set("user-agent", "gatehouse");
+  return { headers, asks };
 }
 
-/** One look at the first letters spares four comparisons for nearly every header. */
-function hasPrefix(name: string): boolean {
-  const first = name.charCodeAt(0);
-  return first === 99 || first === 103 || first === 120;
+/** `cf-access-…` carries the credential of a proxy in front of us. */
+function isOurs(name: string): boolean {
+  return name.startsWith("gw-aig-") || name.startsWith("cf-aig-") || name.startsWith("cf-access-");
 }
 
 export function toDownstream(headers: Headers): void {
   const listed = headers.get("connection");
-  if (listed !== null) for (const name of named(listed)) headers.delete(name);
-  for (const name of NOT_DOWNSTREAM) headers.delete(name);
+  const gone = listed === null ? [] : named(listed);
+  for (const name of headers.keys()) if (NOT_DOWNSTREAM.has(name)) gone.push(name);
+  for (const name of gone) headers.delete(name);
 }
 
 /** Headers that the sender declared to be for the next hop alone. */
-function named(connection: string | undefined): string[] {
-  if (connection === undefined || connection === "keep-alive" || connection === "close") return [];
+function named(connection: string): string[] {
+  if (connection === "keep-alive" || connection === "close") return [];
   return connection
     .toLowerCase()
     .split(",")

@@ -2,12 +2,8 @@
 import { parseJson, toText } from "./usage.ts";
 
 /** The changed body, or undefined when there is nothing to ask or the client has said what it wants. */
-export function asksForUsage(
-  path: string,
-  headers: Record<string, string>,
-  body: Uint8Array,
-): Uint8Array<ArrayBuffer> | undefined {
-  if (!path.endsWith("chat/completions") || headers["content-encoding"] !== undefined) return undefined;
+export function asksForUsage(path: string, headers: Headers, body: Uint8Array): Uint8Array<ArrayBuffer> | undefined {
+  if (!path.endsWith("chat/completions") || headers.has("content-encoding")) return undefined;
   const request = parseJson(toText(body));
   if (typeof request !== "object" || request === null || !("stream" in request) || request.stream !== true)
     return undefined;

@@ -1,8 +1,8 @@
 // What is known of one request on its way through: who, where to, and what its headers asked of us.
 import type { Principal } from "../platform/permissions.ts";
-import type { LogRecord } from "./logs/protocol.ts";
+import type { LogRecord, Outcome } from "./logs/protocol.ts";
 import type { Provider } from "./providers.ts";
-import type { Sent } from "./sent.ts";
+import { type Sent, sizeOf } from "./sent.ts";
 import type { LiveGateway } from "./settings.ts";
 
 const TIMEOUT_MS_MAX = 86_400_000;
@@ -17,35 +17,44 @@ export type Passage = {
   principal: Principal | undefined;
   method: string;
   path: string;
-  given: Record<string, string>;
+  /** As the client sent them. */
+  given: Headers;
   eventId: string;
   collect: boolean;
   payload: boolean;
   firstByteMsMax: number | undefined;
+  metadata: string | undefined;
+  customCost: string | undefined;
 };
 type Known = Pick<Passage, "id" | "startMs" | "gateway" | "provider" | "principal" | "method" | "path" | "given">;
 
-/** Adds what the caller's own headers ask for. */
-export function toPassage(known: Known): Passage {
+/** Adds what the caller's own headers ask for; most callers ask nothing. */
+export function toPassage(known: Known, asks: boolean): Passage {
   const { id, given, gateway } = known;
-  const eventId = ownHeader(given, "event-id");
+  const own = asks ? given : NO_HEADERS;
+  const eventId = own.get("gw-aig-event-id") ?? own.get("cf-aig-event-id");
   return {
     ...known,
     eventId: eventId && eventId.length <= EVENT_ID_CHARS_MAX ? eventId : id,
-    collect: flag(ownHeader(given, "collect-log"), gateway.collectLogs),
-    payload: flag(ownHeader(given, "collect-log-payload"), gateway.collectPayload),
-    firstByteMsMax: timeoutOf(ownHeader(given, "request-timeout")),
+    collect: flag(own.get("gw-aig-collect-log") ?? own.get("cf-aig-collect-log"), gateway.collectLogs),
+    payload: flag(
+      own.get("gw-aig-collect-log-payload") ?? own.get("cf-aig-collect-log-payload"),
+      gateway.collectPayload,
+    ),
+    firstByteMsMax: timeoutOf(own.get("gw-aig-request-timeout") ?? own.get("cf-aig-request-timeout")),
+    metadata: own.get("gw-aig-metadata") ?? own.get("cf-aig-metadata") ?? undefined,
+    customCost: own.get("gw-aig-custom-cost") ?? own.get("cf-aig-custom-cost") ?? undefined,
   };
 }
 
-export type Head = Pick<LogRecord, "status" | "firstByteMs" | "responseType" | "responseEncoding">;
-type Seen = Head & Pick<LogRecord, "outcome" | "responseBytes">;
+const NO_HEADERS = { get: (_name: string): string | null => null };
 
-export function toRecord(
-  { given, gateway, provider, principal, ...passage }: Passage,
-  sent: Sent,
-  seen: Seen,
-): LogRecord {
+/** What the head of the answer says. */
+export type Head = Pick<LogRecord, "status" | "firstByteMs" | "responseType" | "responseEncoding">;
+
+/** Field by field: spreading the parts together costs several times as much, and every request pays it. */
+export function toRecord(passage: Passage, sent: Sent, head: Head, outcome: Outcome, responseBytes: number): LogRecord {
+  const { given, gateway, provider, principal } = passage;
   return {
     id: passage.id,
     gateway: gateway.key,
@@ -54,31 +63,41 @@ export function toRecord(
     base: provider.base,
     method: passage.method,
     path: passage.path,
+    status: head.status,
+    outcome,
     durationMs: performance.now() - passage.startMs,
+    firstByteMs: head.firstByteMs,
     tokenId: principal?.tokenId,
     tokenName: principal?.name,
     authentication: gateway.authentication,
-    requestType: given["content-type"],
-    requestEncoding: given["content-encoding"],
-    userAgent: given["user-agent"],
+    requestType: given.get("content-type") ?? undefined,
+    requestEncoding: given.get("content-encoding") ?? undefined,
+    requestBytes: sizeOf(sent),
+    responseType: head.responseType,
+    responseEncoding: head.responseEncoding,
+    responseBytes,
+    userAgent: given.get("user-agent") ?? undefined,
     eventId: passage.eventId,
-    metadata: ownHeader(given, "metadata"),
-    customCost: ownHeader(given, "custom-cost"),
+    metadata: passage.metadata,
+    customCost: passage.customCost,
     payload: passage.payload,
-    requestBytes: sent.total(),
-    ...seen,
   };
 }
 
-/** Both spellings, so that clients of either find what they know. */
+/** Both spellings, so that clients of either find what they know. Names in full: one put together is made anew each time. */
 export function mark(headers: Headers, { id, eventId, collect }: Passage, overheadMs: number, isEvents: boolean): void {
-  for (const prefix of ["gw-aig-", "cf-aig-"]) {
-    if (collect) headers.set(`${prefix}log-id`, id);
-    headers.set(`${prefix}request-id`, id);
-    headers.set(`${prefix}event-id`, eventId);
-    headers.set(`${prefix}step`, "0");
-    headers.set(`${prefix}cache-status`, "MISS");
+  if (collect) {
+    headers.set("gw-aig-log-id", id);
+    headers.set("cf-aig-log-id", id);
   }
+  headers.set("gw-aig-request-id", id);
+  headers.set("cf-aig-request-id", id);
+  headers.set("gw-aig-event-id", eventId);
+  headers.set("cf-aig-event-id", eventId);
+  headers.set("gw-aig-step", "0");
+  headers.set("cf-aig-step", "0");
+  headers.set("gw-aig-cache-status", "MISS");
+  headers.set("cf-aig-cache-status", "MISS");
   const timing = `gateway;dur=${overheadMs.toFixed(2)}`;
   const theirs = headers.get("server-timing");
   headers.set("server-timing", theirs === null ? timing : `${theirs}, ${timing}`);
@@ -89,19 +108,11 @@ export function mark(headers: Headers, { id, eventId, collect }: Passage, overhe
   if (!headers.has("cache-control")) headers.set("cache-control", "no-cache");
 }
 
-const OWN = ["event-id", "collect-log", "collect-log-payload", "request-timeout", "metadata", "custom-cost"] as const;
-const SPELLINGS = Object.fromEntries(OWN.map((name) => [name, [`gw-aig-${name}`, `cf-aig-${name}`] as const]));
-
-function ownHeader(given: Record<string, string>, name: (typeof OWN)[number]): string | undefined {
-  const [ours = "", theirs = ""] = SPELLINGS[name] ?? [];
-  return given[ours] ?? given[theirs];
-}
-
-function flag(text: string | undefined, otherwise: boolean): boolean {
+function flag(text: string | null, otherwise: boolean): boolean {
   return text === "true" ? true : text === "false" ? false : otherwise;
 }
 
-function timeoutOf(text: string | undefined): number | undefined {
-  const ms = text === undefined ? Number.NaN : Number(text);
+function timeoutOf(text: string | null): number | undefined {
+  const ms = text === null ? Number.NaN : Number(text);
   return Number.isInteger(ms) && ms > 0 ? Math.min(ms, TIMEOUT_MS_MAX) : undefined;
 }

@@ -18,7 +18,11 @@ export type CustomCost = {
 };
 
 export type Priced = { provider: string | undefined; base: string; model: string };
-export type Pricing = { cost(usage: Usage, priced: Priced, atMs: number): Promise<number | null> };
+export type Pricing = {
+  /** Before the first `cost`; afterwards it is free. */
+  load(): Promise<void>;
+  cost(usage: Usage, priced: Priced, atMs: number): number | null;
+};
 
 type Library = typeof import("@pydantic/genai-prices");
 type Rates = { input: number; output: number; cacheRead: number; cacheWrite: number };
@@ -33,20 +37,25 @@ export function createPricing(overrides: Readonly<Record<string, PriceSetting>>)
   const found = new Map<string, Found>();
   let library: Library | undefined;
 
-  async function cost(usage: Usage, priced: Priced, atMs: number): Promise<number | null> {
+  /** 25 MB and 50 ms: paid when the first request needs a price, not by a house that only routes webhooks. */
+  async function load(): Promise<void> {
+    library ??= await import("@pydantic/genai-prices");
+  }
+
+  function cost(usage: Usage, priced: Priced, atMs: number): number | null {
     if (usage.cost !== undefined) return usage.cost;
     if (usage.tokensIn === undefined && usage.tokensOut === undefined) return null;
     const own = overrides[`${priced.provider ?? ""}/${priced.model}`] ?? overrides[priced.model];
     if (own) return flat(usage, ratesOf(own));
-    // 25 MB and 50 ms: paid when the first request needs a price, not by a house that only routes webhooks.
-    library ??= await import("@pydantic/genai-prices");
-    const it = find(library, priced, atMs);
+    return library ? costFrom(library, usage, priced, atMs) : null;
+  }
+
+  function costFrom(prices: Library, usage: Usage, priced: Priced, atMs: number): number | null {
+    const it = find(prices, priced, atMs);
     if (it.rates && usage.cacheWriteHourIn === undefined) return flat(usage, it.rates);
     if (!it.provider || !it.model) return null;
-    return (
-      library.calcPrice(toLibrary(usage), it.model.id, { provider: it.provider, timestamp: new Date(atMs) })
-        ?.total_price ?? null
-    );
+    const options = { provider: it.provider, timestamp: new Date(atMs) };
+    return prices.calcPrice(toLibrary(usage), it.model.id, options)?.total_price ?? null;
   }
 
   function find(prices: Library, priced: Priced, atMs: number): Found {
@@ -59,7 +68,7 @@ export function createPricing(overrides: Readonly<Record<string, PriceSetting>>)
     return fresh;
   }
 
-  return { cost };
+  return { load, cost };
 }
 
 function look(prices: Library, { provider, base, model }: Priced, atMs: number): Omit<Found, "untilMs"> {

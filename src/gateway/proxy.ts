@@ -5,7 +5,7 @@ import type { Counter, Metrics } from "../platform/metrics.ts";
 import type { OriginRule } from "../platform/origin.ts";
 import { may, type Principal } from "../platform/permissions.ts";
 import { requestIdOf } from "../platform/request.ts";
-import type { AddressRule } from "./addresses.ts";
+import type { AddressProblem, AddressRule } from "./addresses.ts";
 import { createCapture, HEAD_BYTES_MAX, PACKED_HEAD_BYTES_MAX, TAIL_BYTES_MAX } from "./capture.ts";
 import { offeredToken, stripTokens } from "./credential.ts";
 import { toDownstream, toUpstream } from "./headers.ts";
@@ -14,10 +14,10 @@ import type { Captured, LogRecord, Outcome } from "./logs/protocol.ts";
 import { type Head, mark, type Passage, toPassage, toRecord } from "./passage.ts";
 import { type Provider, upstreamUrl } from "./providers.ts";
 import { parseLine } from "./request-line.ts";
-import { bodyOf, type Sent } from "./sent.ts";
+import { isSmall, keptOf, type Sent, streamOf } from "./sent.ts";
 import type { LiveGateway } from "./settings.ts";
 import { watchStream, withoutUsageChunk } from "./stream.ts";
-import { type Exchange, type Upstream, UpstreamFailure } from "./upstream.ts";
+import type { Exchange, Upstream } from "./upstream.ts";
 
 /** A JSON answer of known length up to this is read whole: for small ones that is faster than a stream. */
 const ANSWER_BYTES_MAX = 1024 * 1024;
@@ -32,12 +32,14 @@ type ProxyParts = {
   upstream: Upstream;
   record: (record: LogRecord, captured: Captured) => void;
   metrics: Metrics;
+  /** Lengths of the tokens that lack our prefix. */
+  bareTokenChars: readonly number[];
 };
 
 export type Forward = (request: Request) => Promise<Response>;
 
 export function createProxy(parts: ProxyParts): Forward {
-  const { access, origins, gateways, providers, addresses, upstream, record, metrics } = parts;
+  const { access, origins, gateways, providers, addresses, upstream, record, metrics, bareTokenChars } = parts;
   const refused = metrics.counter("gatehouse_gateway_refused_total", "Gateway requests refused before any provider");
   const counted = countRequests(metrics);
 
@@ -59,8 +61,7 @@ export function createProxy(parts: ProxyParts): Forward {
   }
 
   /** Only addresses an operator chose are looked up: the built-in ones are public by what they are. */
-  async function requireReach(provider: Provider): Promise<void> {
-    const problem = await addresses.check(provider.base);
+  function requireReach(provider: Provider, problem: AddressProblem | undefined): void {
     const allowed = problem === undefined || (problem === "private" && (provider.privateAllowed || provider.local));
     if (!allowed) throw refuse("gateway.address");
   }
@@ -73,79 +74,55 @@ export function createProxy(parts: ProxyParts): Forward {
     const principal = admit(request, gateway);
     const provider = providers.find(gateway.scope.accountId, line.provider);
     if (!provider) throw refuse("gateway.provider");
-    if (provider.local || provider.privateAllowed !== undefined) await requireReach(provider);
+    if (provider.local || provider.privateAllowed !== undefined) {
+      const problem = addresses.check(provider.base);
+      requireReach(provider, problem instanceof Promise ? await problem : problem);
+    }
     const url = upstreamUrl(provider, line.path, line.query);
     if (url === undefined) throw refuse("gateway.path");
 
-    const given = request.headers.toJSON();
-    const id = requestIdOf(request);
-    const { method } = request;
-    const passage = toPassage({ id, startMs, gateway, provider, principal, method, path: line.path, given });
-    const headers = toUpstream(given);
+    const { method, headers: given } = request;
+    const { headers, asks } = toUpstream(given);
     stripTokens(headers, isOurs);
-    for (const name in provider.headers) headers[name] ??= provider.headers[name] ?? "";
-    return exchange(request, url, headers, passage);
-  }
-
-  /** A token that was set by hand has no prefix; it must not reach a provider either. */
-  const isOurs = (value: string): boolean => access.byToken(value) !== undefined;
-
-  async function exchange(request: Request, url: string, headers: Record<string, string>, passage: Passage) {
-    const sent = await bodyOf(request, passage);
-    const asked =
-      sent.bytes && passage.gateway.includeUsage ? asksForUsage(passage.path, headers, sent.bytes) : undefined;
-    if (sent.bytes) delete headers["content-length"]; // made anew from the bytes
-    const sentAtMs = performance.now();
-    const call = {
-      url,
-      method: passage.method,
-      headers,
-      body: asked ?? sent.bytes ?? sent.stream ?? null,
-      signal: request.signal,
-      firstByteMsMax: passage.firstByteMsMax,
-    };
-    const it = await upstream.send(call).catch((error: unknown) => {
-      throw failed(passage, error, sent);
-    });
-    return answer(it, passage, sent, sentAtMs - passage.startMs, asked !== undefined);
-  }
-
-  async function answer(it: Exchange, passage: Passage, sent: Sent, overheadMs: number, strip: boolean) {
-    const { response } = it;
-    const { headers, status } = response;
-    const head: Head = {
-      status,
-      firstByteMs: performance.now() - passage.startMs,
-      responseType: headers.get("content-type") ?? undefined,
-      responseEncoding: headers.get("content-encoding") ?? undefined,
-    };
-    const length = headers.get("content-length");
-    if (status < 200 || status > 599) {
+    for (const name in provider.headers) if (!headers.has(name)) headers.set(name, provider.headers[name] ?? "");
+    const id = requestIdOf(request);
+    const passage = toPassage({ id, startMs, gateway, provider, principal, method, path: line.path, given }, asks);
+    // One function with three waits, and no helper that waits: each of those would cost more than what it does.
+    const sent: Sent = isSmall(request) ? { bytes: await request.bytes() } : streamOf(request);
+    const asked = sent.bytes && gateway.includeUsage ? asksForUsage(line.path, headers, sent.bytes) : undefined;
+    if (sent.bytes) headers.delete("content-length"); // made anew from the bytes
+    const overheadMs = performance.now() - startMs;
+    const body = asked ?? sent.bytes ?? sent.stream ?? null;
+    const { signal } = request;
+    const it = upstream.send({ url, method, headers, body, signal, firstByteMsMax: passage.firstByteMsMax });
+    try {
+      const response = await it.response;
+      it.heard();
+      const head = toHead(response, passage);
+      const fits = method !== "HEAD" && isSmallJson(response, head);
+      toDownstream(response.headers);
+      mark(response.headers, passage, overheadMs, isEvents(head.responseType));
+      if (fits) {
+        it.waiting();
+        const bytes = await response.bytes();
+        logged(it, passage, sent, head, "answered", endsOf(bytes), bytes.byteLength);
+        return new Response(bytes, response);
+      }
+      return streamed(it, response, passage, sent, head, asked !== undefined);
+    } catch (error) {
       it.close();
-      throw failed(passage, new Error("the provider's status is no status"), sent);
+      throw failed(passage, error, sent, it.cutBy ?? "upstream_failed");
     }
-    toDownstream(headers);
-    mark(headers, passage, overheadMs, isEvents(head.responseType));
-    if (passage.method === "HEAD" || status === 204 || status === 304 || length === "0") {
-      logged(it, passage, sent, head, "answered", {}, 0);
-      return new Response(null, { status, headers });
-    }
-    if (length !== null && Number(length) <= ANSWER_BYTES_MAX && isJson(head.responseType)) {
-      it.waiting();
-      const bytes = await response.bytes().catch((error: unknown) => {
-        it.close();
-        throw failed(passage, new UpstreamFailure(it.cut() ?? "upstream_failed", error), sent);
-      });
-      logged(it, passage, sent, head, "answered", endsOf(bytes), bytes.byteLength);
-      return new Response(bytes, { status, headers });
-    }
-    if (strip) headers.delete("content-length");
-    return new Response(watched(it, passage, sent, head, strip), { status, headers });
   }
 
-  function watched(it: Exchange, passage: Passage, sent: Sent, head: Head, strip: boolean) {
+  /** Only a value that could be one of them is hashed: every provider key would be otherwise. */
+  const isOurs = (value: string): boolean =>
+    bareTokenChars.includes(value.length) && access.byToken(value) !== undefined;
+
+  function streamed(it: Exchange, response: Response, passage: Passage, sent: Sent, head: Head, strip: boolean) {
     const packed = head.responseEncoding !== undefined;
     const capture = createCapture(packed ? PACKED_HEAD_BYTES_MAX : HEAD_BYTES_MAX, packed ? 0 : TAIL_BYTES_MAX);
+    const { status, headers, body } = response;
     let ended = false;
     const end = (outcome: Outcome): void => {
       if (ended) return;
@@ -153,21 +130,22 @@ export function createProxy(parts: ProxyParts): Forward {
       const tail = capture.tail();
       logged(it, passage, sent, head, outcome, { head: capture.head(), ...(tail && { tail }) }, capture.total);
     };
-    it.whenCut(() => end(it.cut() ?? "stream_cut"));
-    const { body } = it.response;
-    if (!body) {
+    if (!body || passage.method === "HEAD" || status === 204 || status === 304) {
       end("answered");
-      return null;
+      return new Response(null, { status, headers });
     }
+    it.whenCut = () => end(it.cutBy ?? "stream_cut");
+    if (strip) headers.delete("content-length");
     const source = strip && isEvents(head.responseType) && !packed ? withoutUsageChunk(body, capture.add) : body;
-    return watchStream(source, {
-      waiting: it.waiting,
+    const watched = watchStream(source, {
+      waiting: () => it.waiting(),
       chunk(bytes) {
         it.heard();
         capture.add(bytes);
       },
-      end: (how) => end(how === "done" ? "answered" : how === "cancelled" ? "client_left" : (it.cut() ?? "stream_cut")),
+      end: (how) => end(how === "done" ? "answered" : how === "cancelled" ? "client_left" : (it.cutBy ?? "stream_cut")),
     });
+    return new Response(watched, { status, headers });
   }
 
   function logged(
@@ -181,25 +159,42 @@ export function createProxy(parts: ProxyParts): Forward {
   ): void {
     it.close();
     counted(passage, head.status);
-    if (passage.collect)
-      record(toRecord(passage, sent, { ...head, outcome, responseBytes }), { request: sent.kept(), ...captured });
+    if (!passage.collect) return;
+    captured.request = keptOf(sent);
+    record(toRecord(passage, sent, head, outcome, responseBytes), captured);
   }
 
   /** What the caller is told of it, after it was counted and logged. */
-  function failed(passage: Passage, error: unknown, sent: Sent): AppError {
-    const outcome = error instanceof UpstreamFailure ? error.reason : "upstream_failed";
+  function failed(passage: Passage, error: unknown, sent: Sent, outcome: Outcome): AppError {
     const code = outcome === "timeout" || outcome === "upstream_silent" ? "gateway.timeout" : "gateway.upstream";
     const headers = new Headers();
     mark(headers, passage, performance.now() - passage.startMs, false);
     const said = new AppError(code, { headers: headers.toJSON(), cause: error });
     const status = outcome === "client_left" ? CLIENT_LEFT : said.status;
     counted(passage, status);
-    const none = { firstByteMs: undefined, responseBytes: 0, responseType: undefined, responseEncoding: undefined };
-    if (passage.collect) record(toRecord(passage, sent, { ...none, status, outcome }), { request: sent.kept() });
+    const none: Head = { status, firstByteMs: undefined, responseType: undefined, responseEncoding: undefined };
+    if (passage.collect) record(toRecord(passage, sent, none, outcome, 0), { request: keptOf(sent) });
     return said;
   }
 
   return proxy;
+}
+
+function toHead({ status, headers }: Response, { startMs }: Passage): Head {
+  if (status < 200 || status > 599) throw new Error("the provider's status is no status");
+  return {
+    status,
+    firstByteMs: performance.now() - startMs,
+    responseType: headers.get("content-type") ?? undefined,
+    responseEncoding: headers.get("content-encoding") ?? undefined,
+  };
+}
+
+function isSmallJson({ status, headers }: Response, { responseType }: Head): boolean {
+  const length = headers.get("content-length");
+  return (
+    length !== null && Number(length) <= ANSWER_BYTES_MAX && isJson(responseType) && status !== 204 && status !== 304
+  );
 }
 
 function isEvents(type: string | undefined): boolean {

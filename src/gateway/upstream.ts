@@ -1,11 +1,12 @@
 // The one outbound request: what it carries, how long it may be silent, and that it ends when the client leaves.
+
 /** Why we ended it ourselves. */
 export type CutReason = "client_left" | "upstream_silent" | "timeout";
 
 export type Call = {
   url: string;
   method: string;
-  headers: Record<string, string>;
+  headers: Headers;
   body: Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array> | null;
   /** The client's own: aborts when it leaves. */
   signal: AbortSignal;
@@ -13,97 +14,98 @@ export type Call = {
   firstByteMsMax: number | undefined;
 };
 
-export type Exchange = {
-  response: Response;
-  /** Set as soon as we cut it; undefined when the provider ended it. */
-  cut(): CutReason | undefined;
-  /** A read is outstanding from now on; `heard` ends the wait. */
-  waiting(): void;
-  heard(): void;
-  /** Called at the moment it is cut: a reader that nobody pulls any more would never hear of it. */
-  whenCut(tell: () => void): void;
-  /** Nothing more will come: forget it. */
-  close(): void;
-};
-
 const SWEEP_MS = 500;
-
-/** No whole answer came, and why. */
-export class UpstreamFailure extends Error {
-  readonly reason: CutReason | "upstream_failed";
-
-  constructor(reason: CutReason | "upstream_failed", cause: unknown) {
-    super(reason, { cause });
-    this.reason = reason;
-  }
-}
-
-type Live = { sinceMs: number; limitMs: number; reason: CutReason; cut(reason: CutReason): void };
+const SPARE_MAX = 256; // controllers kept for the next requests; more are never in use at once for long
 
 export type Upstream = ReturnType<typeof createUpstream>;
 
 export function createUpstream({ idleMsMax, now }: { idleMsMax: number; now: () => number }) {
-  const live = new Set<Live>();
+  const live = new Set<Exchange>();
+  // A controller that was never aborted serves the next request: making one is dear, because it has to be finalized.
+  const spare: AbortController[] = [];
   // One timer for all instead of one per read: a stream of a thousand chunks sets a thousand fields, not timers.
   const sweeper = setInterval(() => {
     const at = now();
-    for (const one of live) if (at - one.sinceMs >= one.limitMs) one.cut(one.reason);
+    for (const one of live) if (at - one.sinceMs >= idleMsMax) one.cut("upstream_silent");
   }, SWEEP_MS);
   sweeper.unref();
 
-  async function send({ url, method, headers, body, signal, firstByteMsMax }: Call): Promise<Exchange> {
-    const controller = new AbortController();
-    let cutBy: CutReason | undefined;
-    let tell = (): void => {};
-    const cut = (reason: CutReason): void => {
-      if (cutBy !== undefined) return;
-      cutBy = reason;
-      controller.abort();
-      tell();
-    };
-    const left = (): void => cut("client_left");
-    if (signal.aborted) left();
-    signal.addEventListener("abort", left, { once: true });
-    const entry: Live = { sinceMs: now(), limitMs: idleMsMax, reason: "upstream_silent", cut };
-    live.add(entry);
+  const closed = (done: Exchange): void => {
+    live.delete(done);
+    if (done.cutBy === undefined && spare.length < SPARE_MAX) spare.push(done.controller);
+  };
+
+  /** Begins a call. The caller awaits `response` and closes the exchange, whatever comes. */
+  function send({ url, method, headers, body, signal, firstByteMsMax }: Call): Exchange {
+    const exchange = new Exchange(signal, spare.pop() ?? new AbortController(), now, closed);
+    live.add(exchange);
     // A caller's own limit is often shorter than the sweep.
-    const timer = firstByteMsMax === undefined ? undefined : setTimeout(cut, firstByteMsMax, "timeout");
-    const close = (): void => {
-      live.delete(entry);
-      signal.removeEventListener("abort", left);
-    };
-    try {
-      const response = await fetch(url, {
-        method,
-        headers,
-        body,
-        signal: controller.signal,
-        redirect: "manual", // passed on: where it leads is not in our table
-        decompress: false, // the bytes and their encoding header belong together
-        timeout: false, // ours is the one above
-      });
-      entry.sinceMs = Infinity;
-      return {
-        response,
-        cut: () => cutBy,
-        waiting() {
-          entry.sinceMs = now();
-        },
-        heard() {
-          entry.sinceMs = Infinity;
-        },
-        whenCut(listener) {
-          tell = listener;
-        },
-        close,
-      };
-    } catch (cause) {
-      close();
-      throw new UpstreamFailure(cutBy ?? "upstream_failed", cause);
-    } finally {
-      clearTimeout(timer);
-    }
+    if (firstByteMsMax !== undefined) exchange.timer = setTimeout(() => exchange.cut("timeout"), firstByteMsMax);
+    exchange.response = fetch(url, {
+      method,
+      headers,
+      body,
+      signal: exchange.controller.signal,
+      redirect: "manual", // passed on: where it leads is not in our table
+      decompress: false, // the bytes and their encoding header belong together
+      timeout: false, // ours is the one above
+    });
+    return exchange;
   }
 
   return { send, stop: () => clearInterval(sweeper) };
 }
+
+/** One call under way. A class, because every request makes one: methods on a prototype cost it nothing. */
+export class Exchange {
+  /** The head of the answer, once it is there. */
+  response: Promise<Response> = NO_RESPONSE;
+  timer: Timer | undefined;
+  /** Set as soon as we cut it; undefined when the provider ended it. */
+  cutBy: CutReason | undefined;
+  /** Since when somebody waits for the provider; never, while nobody does. */
+  sinceMs: number;
+  /** Told at the moment it is cut: a reader that nobody pulls any more would never hear of it. */
+  whenCut: (() => void) | undefined;
+  readonly controller: AbortController;
+  readonly #client: AbortSignal;
+  readonly #now: () => number;
+  #closed: ((exchange: Exchange) => void) | undefined;
+
+  constructor(client: AbortSignal, controller: AbortController, now: () => number, closed: (it: Exchange) => void) {
+    this.#client = client;
+    this.controller = controller;
+    this.#now = now;
+    this.#closed = closed;
+    this.sinceMs = now();
+    if (client.aborted) this.cut("client_left");
+    client.onabort = () => this.cut("client_left"); // ours alone: nobody else listens to a request that is proxied
+  }
+
+  cut(reason: CutReason): void {
+    if (this.cutBy !== undefined) return;
+    this.cutBy = reason;
+    this.controller.abort();
+    this.whenCut?.();
+  }
+
+  /** A read is outstanding from now on. */
+  waiting(): void {
+    this.sinceMs = this.#now();
+  }
+
+  heard(): void {
+    this.sinceMs = Infinity;
+    if (this.timer !== undefined) clearTimeout(this.timer);
+  }
+
+  /** Nothing more will come: forget it. Once only, or two requests would share a controller. */
+  close(): void {
+    this.heard();
+    this.#client.onabort = null;
+    this.#closed?.(this);
+    this.#closed = undefined;
+  }
+}
+
+const NO_RESPONSE = Promise.resolve(new Response(null));

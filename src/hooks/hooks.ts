@@ -120,6 +120,13 @@ export function createHooks(parts: HookParts) {
     publicUrl,
     isUp: (): boolean => journal.isUp(),
     envFor: sources.envFor,
+    /** What people call it: the sender's own name, and which one of several. */
+    labelOf(name: string): string | undefined {
+      const source = sources.find(name);
+      if (!source) return undefined;
+      const { label } = PRESETS[source.preset];
+      return source.builtIn ? label : `${label}: ${source.name}`;
+    },
     /** Called by the server, not by a verb that opens the folder for a moment. A journal that fails is tried again. */
     async start(): Promise<void> {
       started = true;

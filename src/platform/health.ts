@@ -1,4 +1,5 @@
 // Is it alive, is it ready, how is it doing: three routes for machines that watch us.
+import { readFileSync } from "node:fs";
 import { Elysia } from "elysia";
 import type { Access } from "./access.ts";
 import type { Metrics } from "./metrics.ts";
@@ -52,8 +53,13 @@ export function healthRoutes({ access, origins, metrics, metricsOpen, checks }: 
 export function processMetrics(metrics: Metrics, startedAtMs: number): void {
   metrics.gauge("process_resident_memory_bytes", "Resident memory", () => process.memoryUsage.rss());
   metrics.gauge("process_start_time_seconds", "When the process started", () => startedAtMs / 1000);
+  if (process.platform === "linux") metrics.gauge("process_threads", "Threads of the process", threadCount);
   metrics.gauge("process_cpu_seconds", "CPU time used, user and system", () => {
     const { user, system } = process.cpuUsage();
     return (user + system) / 1e6;
   });
+}
+
+function threadCount(): number {
+  return Number(/^Threads:\s+(\d+)/m.exec(readFileSync("/proc/self/status", "utf8"))?.[1] ?? 0);
 }

@@ -12,7 +12,7 @@ const pricing = createPricing({
   "openai/gpt-4o": { input: 10, output: 20, cache_read: 1 },
 });
 const cost = (usage: object, priced: { provider: string | undefined; base: string; model: string }) =>
-  pricing.cost(usage, priced, NOW);
+  pricing.load().then(() => pricing.cost(usage, priced, NOW));
 
 describe("is null, never 0", () => {
   test("for an unknown model", async () =>

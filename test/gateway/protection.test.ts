@@ -282,3 +282,23 @@ test("no credential of anybody is in the log database, nor in the log lines", as
     for (const text of [...files, lines]) expect(text.includes(secret)).toBe(false);
   }
 });
+
+test("any method goes through: HEAD keeps the length it tells, 204 and 304 have no body, DELETE and PATCH arrive", async () => {
+  answer = () => Response.json({ long: "x".repeat(100) }, { headers: { etag: '"1"' } });
+  const head = await fetch(`${house.base}/openai/models`, { method: "HEAD" });
+  expect([head.status, head.headers.get("content-length"), await head.text()]).toEqual([200, "111", ""]);
+  for (const status of [204, 304]) {
+    answer = () => new Response(null, { status });
+    const got = await fetch(`${house.base}/openai/files/1`, { method: "DELETE" });
+    expect([got.status, await got.text()]).toEqual([status, ""]);
+  }
+  answer = () => Response.json({});
+  for (const method of ["DELETE", "PATCH", "PUT", "OPTIONS"]) {
+    provider.seen.length = 0;
+    await fetch(`${house.base}/openai/x`, { method, ...(method !== "OPTIONS" && { body: "hi" }) });
+    expect(provider.seen[0]?.method).toBe(method);
+  }
+  provider.seen.length = 0;
+  await fetch(`${house.base}/openai`);
+  expect(provider.seen[0]?.path).toBe("/v1/");
+});

@@ -2,7 +2,8 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { AgentClient } from "agents/client";
-import { parseConfig, type Settings } from "../../src/platform/config.ts";
+import { parseConfig } from "../../src/platform/config.ts";
+import type { Settings } from "../../src/platform/settings.ts";
 import { writeFiles } from "./agents.ts";
 import { type House, startHouse, tempFolder } from "./house.ts";
 
@@ -28,7 +29,7 @@ export async function startAgentHouse({
     folder,
     settings: { ...settings, agent: { ...defaults.settings.agent, ...agent } },
   });
-  await house.parts.agents.ready;
+  await house.parts.agents.ready();
   return { ...house, write: (changed) => writeFiles(join(folder, "agents"), changed) };
 }
 

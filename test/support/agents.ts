@@ -78,7 +78,7 @@ export async function startAgents({ files = {}, limits = {}, secretsOf = () => (
     secretsOf,
     now: Date.now,
   });
-  await agents.ready;
+  await agents.start();
   return {
     ...agents,
     agentsFolder,

@@ -4,9 +4,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { startServer } from "../../src/commands/serve.ts";
 import type { Parts } from "../../src/parts.ts";
-import { parseConfig, type Settings } from "../../src/platform/config.ts";
+import { parseConfig } from "../../src/platform/config.ts";
 import { createLog } from "../../src/platform/log.ts";
 import type { Permission, Scope } from "../../src/platform/permissions.ts";
+import type { Settings } from "../../src/platform/settings.ts";
 import { EMBED_FOLDER, THREADS } from "./threads.ts";
 
 export type House = AsyncDisposable & {

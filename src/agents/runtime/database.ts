@@ -1,5 +1,5 @@
 // An agent's own database: our tables beside the user's, and the `sql` tag.
-import type { Database, Statement } from "bun:sqlite";
+import type { Database, SQLQueryBindings, Statement } from "bun:sqlite";
 import { openDatabase } from "../../platform/sqlite.ts";
 
 const MIGRATIONS = [
@@ -56,6 +56,19 @@ const MIGRATIONS = [
 
 export function openAgentDatabase(path: string): Database {
   return openDatabase(path, MIGRATIONS, "FULL");
+}
+
+/** A statement prepared at its first use: a short life needs few of ours, and preparing all is a third of a wake. */
+export function held<Row = unknown, Values extends SQLQueryBindings[] = SQLQueryBindings[]>(
+  db: Database,
+  query: string,
+) {
+  const prepare = () => db.prepare<Row, Values>(query);
+  let statement: ReturnType<typeof prepare> | undefined;
+  return (): ReturnType<typeof prepare> => {
+    statement ??= prepare();
+    return statement;
+  };
 }
 
 export function bytesOf(db: Database): number {

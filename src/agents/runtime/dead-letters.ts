@@ -1,5 +1,6 @@
 // Work that failed for good, kept so that a person can look at it and try it again.
 import type { Database } from "bun:sqlite";
+import { held } from "./database.ts";
 
 export type DeadLetters = ReturnType<typeof createDeadLetters>;
 export type DeadLetter = {
@@ -26,34 +27,38 @@ type Row = {
 const ERROR_CHARS_MAX = 2_000;
 
 export function createDeadLetters(db: Database, keepMax: number, now: () => number) {
-  const insert = db.prepare(
+  const insert = held(
+    db,
     "insert or replace into gatehouse_dead (id, kind, callback, payload, retry, error, attempts, died_ms) values (?, ?, ?, ?, ?, ?, ?, ?)",
   );
-  const trim = db.prepare(
+  const trim = held(
+    db,
     "delete from gatehouse_dead where id not in (select id from gatehouse_dead order by died_ms desc, rowid desc limit ?)",
   );
-  const list = db.prepare<Row, [number]>("select * from gatehouse_dead order by died_ms desc, rowid desc limit ?");
-  const one = db.prepare<Row, [string]>("select * from gatehouse_dead where id = ?");
-  const remove = db.prepare("delete from gatehouse_dead where id = ?");
+  const list = held<Row, [number]>(db, "select * from gatehouse_dead order by died_ms desc, rowid desc limit ?");
+  const one = held<Row, [string]>(db, "select * from gatehouse_dead where id = ?");
+  const remove = held(db, "delete from gatehouse_dead where id = ?");
 
-  const count = db.prepare<{ n: number }, []>("select count(*) as n from gatehouse_dead");
+  const count = held<{ n: number }, []>(db, "select count(*) as n from gatehouse_dead");
 
   return {
-    count: () => count.get()?.n ?? 0,
+    count: () => count().get()?.n ?? 0,
     bury(letter: Pick<Row, "id" | "kind" | "callback" | "payload" | "retry" | "attempts">, error: string): void {
       const { id, kind, callback, payload, retry, attempts } = letter;
-      insert.run(id, kind, callback, payload, retry, error.slice(0, ERROR_CHARS_MAX), attempts, now());
-      trim.run(keepMax);
+      insert().run(id, kind, callback, payload, retry, error.slice(0, ERROR_CHARS_MAX), attempts, now());
+      trim().run(keepMax);
     },
     list: (limit: number): DeadLetter[] =>
-      list.all(limit).map(({ payload, retry: _, died_ms, ...row }) => ({
-        ...row,
-        payload: JSON.parse(payload),
-        diedAt: new Date(died_ms).toISOString(),
-      })),
+      list()
+        .all(limit)
+        .map(({ payload, retry: _, died_ms, ...row }) => ({
+          ...row,
+          payload: JSON.parse(payload),
+          diedAt: new Date(died_ms).toISOString(),
+        })),
     take(id: string): Row | undefined {
-      const row = one.get(id) ?? undefined;
-      if (row) remove.run(id);
+      const row = one().get(id) ?? undefined;
+      if (row) remove().run(id);
       return row;
     },
   };

@@ -13,14 +13,13 @@ const CHANNELS: Record<string, string> = {
 /** Every call and every state change would double the traffic for a log line nobody asked for. */
 const TROUBLE = /:(error|retry|failed|interrupted)$|^destroy$/;
 
-export function createObservability(outbox: Outbox): Observability {
-  let channels: typeof import("node:diagnostics_channel") | undefined;
+/** `heard`: the agent's code knows of diagnostics channels, so that somebody may listen; else loading them is wasted. */
+export function createObservability(outbox: Outbox, heard: boolean): Observability {
+  const channels = heard ? process.getBuiltinModule("node:diagnostics_channel") : undefined;
   return {
     emit(event) {
       const kind = event.type.split(":")[0] ?? event.type;
-      // Not imported at the top: a thread that tells nothing before it sleeps again should not pay for it.
-      channels ??= process.getBuiltinModule("node:diagnostics_channel");
-      channels.channel(CHANNELS[kind] ?? `agents:${kind}`).publish(event);
+      channels?.channel(CHANNELS[kind] ?? `agents:${kind}`).publish(event);
       const { type, payload, timestamp }: AgentEvent = event;
       if (TROUBLE.test(type)) outbox.put({ type: "event", event: { type, payload, timestamp } });
     },

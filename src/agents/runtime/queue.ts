@@ -1,5 +1,6 @@
 // The task queue: first in, first out, stored before it is promised, run at least once, attempts counted over restarts.
 import type { Database } from "bun:sqlite";
+import { held } from "./database.ts";
 import type { DeadLetters } from "./dead-letters.ts";
 import type { Pace } from "./pace.ts";
 import { parseRetry, RETRY, type Retry, type RetryOptions, retryDelayMs } from "./retry.ts";
@@ -45,20 +46,21 @@ export type LaneParts = {
 
 export function createQueue(parts: LaneParts & { itemsMax: number }) {
   const { db, pace, work, dead, now, random, newId, invoke, emit, onFailure, itemsMax } = parts;
-  const insert = db.prepare(
+  const insert = held(
+    db,
     `insert into gatehouse_queue (id, callback, payload, retry, due_ms, created_s) values (?1, ?2, ?3, ?4, ?5, ?6)
      on conflict (id) do update set callback = ?2, payload = ?3, retry = ?4, due_ms = ?5, attempts = 0, revision = revision + 1`,
   );
-  const count = db.prepare<{ n: number }, []>("select count(*) as n from gatehouse_queue");
-  const head = db.prepare<Row, []>("select * from gatehouse_queue order by seq limit 1");
-  const byId = db.prepare<Row, [string]>("select * from gatehouse_queue where id = ?");
-  const all = db.prepare<Row, [number]>("select * from gatehouse_queue order by seq limit ?");
-  const remove = db.prepare("delete from gatehouse_queue where id = ?");
-  const removeAll = db.prepare("delete from gatehouse_queue");
-  const removeBy = db.prepare("delete from gatehouse_queue where callback = ?");
-  const finish = db.prepare("delete from gatehouse_queue where id = ? and revision = ?");
-  const start = db.prepare("update gatehouse_queue set attempts = attempts + 1 where id = ?");
-  const delay = db.prepare("update gatehouse_queue set due_ms = ? where id = ? and revision = ?");
+  const count = held<{ n: number }, []>(db, "select count(*) as n from gatehouse_queue");
+  const head = held<Row, []>(db, "select * from gatehouse_queue order by seq limit 1");
+  const byId = held<Row, [string]>(db, "select * from gatehouse_queue where id = ?");
+  const all = held<Row, [number]>(db, "select * from gatehouse_queue order by seq limit ?");
+  const remove = held(db, "delete from gatehouse_queue where id = ?");
+  const removeAll = held(db, "delete from gatehouse_queue");
+  const removeBy = held(db, "delete from gatehouse_queue where callback = ?");
+  const finish = held(db, "delete from gatehouse_queue where id = ? and revision = ?");
+  const start = held(db, "update gatehouse_queue set attempts = attempts + 1 where id = ?");
+  const delay = held(db, "update gatehouse_queue set due_ms = ? where id = ? and revision = ?");
   let running = false;
 
   function push(callback: string, payload: unknown, options: { retry?: RetryOptions; id?: string } = {}) {
@@ -67,8 +69,8 @@ export function createQueue(parts: LaneParts & { itemsMax: number }) {
     const text = JSON.stringify(payload) ?? "null";
     const dueMs = now();
     return pace.store(dueMs, () => {
-      if ((count.get()?.n ?? 0) >= itemsMax) throw new Error(`The queue is full (${itemsMax} items)`);
-      insert.run(id, callback, text, retry, dueMs, Math.floor(dueMs / 1000));
+      if ((count().get()?.n ?? 0) >= itemsMax) throw new Error(`The queue is full (${itemsMax} items)`);
+      insert().run(id, callback, text, retry, dueMs, Math.floor(dueMs / 1000));
       emit("queue:create", { callback, id });
       return id;
     });
@@ -79,7 +81,7 @@ export function createQueue(parts: LaneParts & { itemsMax: number }) {
     if (running) return;
     running = true;
     try {
-      for (let row = head.get(); row && !work.draining; row = head.get()) {
+      for (let row = head().get(); row && !work.draining; row = head().get()) {
         if (row.due_ms > now()) break;
         await work.run(() => attempt(row));
       }
@@ -94,22 +96,22 @@ export function createQueue(parts: LaneParts & { itemsMax: number }) {
     const retry: Retry = { ...RETRY, ...JSON.parse(row.retry) };
     // Spent already, yet still here: the process or the thread died in the last attempt.
     if (row.attempts >= retry.maxAttempts) return give(row, new Error(`Interrupted in attempt ${row.attempts}`));
-    start.run(id);
+    start().run(id);
     const attempts = row.attempts + 1;
     try {
       await invoke(callback, JSON.parse(row.payload), toItem({ ...row, attempts }));
-      finish.run(id, revision);
+      finish().run(id, revision);
     } catch (error) {
       if (attempts >= retry.maxAttempts) return give({ ...row, attempts }, error);
       emit("queue:retry", { callback, id, attempt: attempts, maxAttempts: retry.maxAttempts });
-      delay.run(now() + retryDelayMs(attempts, retry, random), id, revision);
+      delay().run(now() + retryDelayMs(attempts, retry, random), id, revision);
     }
   }
 
   function give(row: Row, error: unknown): void {
     const message = error instanceof Error ? error.message : String(error);
     db.transaction(() => {
-      if (finish.run(row.id, row.revision).changes > 0) dead.bury({ ...row, kind: "queue" }, message);
+      if (finish().run(row.id, row.revision).changes > 0) dead.bury({ ...row, kind: "queue" }, message);
     })();
     emit("queue:error", { callback: row.callback, id: row.id, attempts: row.attempts, error: message });
     onFailure(error);
@@ -118,15 +120,15 @@ export function createQueue(parts: LaneParts & { itemsMax: number }) {
   return {
     push,
     run,
-    dueMs: () => (running ? null : (head.get()?.due_ms ?? null)),
+    dueMs: () => (running ? null : (head().get()?.due_ms ?? null)),
     /** Also what is in flight: for the ledger, which must know of it after a crash. */
-    storedDueMs: () => head.get()?.due_ms ?? null,
-    length: () => count.get()?.n ?? 0,
-    get: (id: string) => toItemOrNothing(byId.get(id)),
-    list: (limit: number) => all.all(limit).map(toItem),
-    remove: (id: string) => remove.run(id).changes > 0,
-    removeAll: () => removeAll.run().changes,
-    removeBy: (callback: string) => removeBy.run(callback).changes,
+    storedDueMs: () => head().get()?.due_ms ?? null,
+    length: () => count().get()?.n ?? 0,
+    get: (id: string) => toItemOrNothing(byId().get(id)),
+    list: (limit: number) => all().all(limit).map(toItem),
+    remove: (id: string) => remove().run(id).changes > 0,
+    removeAll: () => removeAll().run().changes,
+    removeBy: (callback: string) => removeBy().run(callback).changes,
   };
 }
 

@@ -1,5 +1,6 @@
 // Work at a time: a delay, a date, a cron line, an interval. Missed times collapse into one run.
 import { Cron } from "croner";
+import { held } from "./database.ts";
 import type { LaneParts } from "./queue.ts";
 import { parseRetry, RETRY, type Retry, type RetryOptions, retryDelayMs } from "./retry.ts";
 
@@ -42,24 +43,27 @@ const AT_ONCE_MAX = 8; // schedules of one agent running side by side, so that a
 
 export function createSchedules(parts: LaneParts & { schedulesMax: number; timezone: string }) {
   const { db, pace, work, dead, now, random, newId, invoke, emit, onFailure, schedulesMax } = parts;
-  const insert = db.prepare(
+  const insert = held(
+    db,
     `insert into gatehouse_schedules (id, callback, payload, type, time_ms, due_ms, delay_s, cron, timezone, interval_s, retry)
      values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   );
-  const twin = db.prepare<Row, [string, string, string, string | null, string | null, number | null]>(
+  const twin = held<Row, [string, string, string, string | null, string | null, number | null]>(
+    db,
     `select * from gatehouse_schedules where callback = ? and payload = ? and type = ? and cron is ? and timezone is ?
      and interval_s is ? limit 1`,
   );
-  const count = db.prepare<{ n: number }, []>("select count(*) as n from gatehouse_schedules");
-  const byId = db.prepare<Row, [string]>("select * from gatehouse_schedules where id = ?");
-  const all = db.prepare<Row, []>("select * from gatehouse_schedules order by due_ms, rowid");
-  const due = db.prepare<Row, [number, number]>(
+  const count = held<{ n: number }, []>(db, "select count(*) as n from gatehouse_schedules");
+  const byId = held<Row, [string]>(db, "select * from gatehouse_schedules where id = ?");
+  const all = held<Row, []>(db, "select * from gatehouse_schedules order by due_ms, rowid");
+  const due = held<Row, [number, number]>(
+    db,
     "select * from gatehouse_schedules where due_ms <= ? order by due_ms, rowid limit ?",
   );
-  const remove = db.prepare("delete from gatehouse_schedules where id = ?");
-  const start = db.prepare("update gatehouse_schedules set attempts = attempts + 1 where id = ?");
-  const postpone = db.prepare("update gatehouse_schedules set due_ms = ? where id = ?");
-  const repeat = db.prepare("update gatehouse_schedules set attempts = 0, time_ms = ?1, due_ms = ?1 where id = ?2");
+  const remove = held(db, "delete from gatehouse_schedules where id = ?");
+  const start = held(db, "update gatehouse_schedules set attempts = attempts + 1 where id = ?");
+  const postpone = held(db, "update gatehouse_schedules set due_ms = ? where id = ?");
+  const repeat = held(db, "update gatehouse_schedules set attempts = 0, time_ms = ?1, due_ms = ?1 where id = ?2");
   const running = new Set<string>();
 
   type Plan = Pick<Row, "callback" | "type" | "time_ms" | "delay_s" | "cron" | "timezone" | "interval_s">;
@@ -69,11 +73,11 @@ export function createSchedules(parts: LaneParts & { schedulesMax: number; timez
     const retry = JSON.stringify(parseRetry(retryOptions, parts.retry()));
     return pace.store(plan.time_ms, () => {
       const { callback, type, time_ms, delay_s, cron, timezone, interval_s } = plan;
-      const same = idempotent ? twin.get(callback, text, type, cron, timezone, interval_s) : null;
+      const same = idempotent ? twin().get(callback, text, type, cron, timezone, interval_s) : null;
       if (same) return toSchedule(same);
-      if ((count.get()?.n ?? 0) >= schedulesMax) throw new Error(`An agent has at most ${schedulesMax} schedules`);
+      if ((count().get()?.n ?? 0) >= schedulesMax) throw new Error(`An agent has at most ${schedulesMax} schedules`);
       const id = newId();
-      insert.run(id, callback, text, type, time_ms, time_ms, delay_s, cron, timezone, interval_s, retry);
+      insert().run(id, callback, text, type, time_ms, time_ms, delay_s, cron, timezone, interval_s, retry);
       emit("schedule:create", { callback, id });
       return toSchedule({ ...plan, id, payload: text, due_ms: time_ms, retry, attempts: 0 });
     });
@@ -129,7 +133,7 @@ export function createSchedules(parts: LaneParts & { schedulesMax: number; timez
 
   function run(): void {
     if (work.draining) return;
-    for (const row of due.all(now(), AT_ONCE_MAX + running.size)) {
+    for (const row of due().all(now(), AT_ONCE_MAX + running.size)) {
       if (running.size >= AT_ONCE_MAX) return;
       if (running.has(row.id)) continue;
       running.add(row.id);
@@ -146,7 +150,7 @@ export function createSchedules(parts: LaneParts & { schedulesMax: number; timez
     const { id, callback } = row;
     const retry: Retry = { ...RETRY, ...JSON.parse(row.retry) };
     if (row.attempts >= retry.maxAttempts) return give(row, new Error(`Interrupted in attempt ${row.attempts}`));
-    start.run(id);
+    start().run(id);
     const attempts = row.attempts + 1;
     if (attempts === 1) emit("schedule:execute", { callback, id });
     try {
@@ -155,15 +159,15 @@ export function createSchedules(parts: LaneParts & { schedulesMax: number; timez
     } catch (error) {
       if (attempts >= retry.maxAttempts) return give({ ...row, attempts }, error);
       emit("schedule:retry", { callback, id, attempt: attempts, maxAttempts: retry.maxAttempts });
-      postpone.run(now() + retryDelayMs(attempts, retry, random), id);
+      postpone().run(now() + retryDelayMs(attempts, retry, random), id);
     }
   }
 
   /** What repeats is due again, counted from now: while it ran, or while the machine was off, times may have passed. */
   function settle(row: Row): void {
-    if (row.cron !== null) repeat.run(nextCronMs(row.cron, row.timezone ?? parts.timezone, now()), row.id);
-    else if (row.interval_s !== null) repeat.run(now() + Math.round(row.interval_s * 1000), row.id);
-    else remove.run(row.id);
+    if (row.cron !== null) repeat().run(nextCronMs(row.cron, row.timezone ?? parts.timezone, now()), row.id);
+    else if (row.interval_s !== null) repeat().run(now() + Math.round(row.interval_s * 1000), row.id);
+    else remove().run(row.id);
   }
 
   function give(row: Row, error: unknown): void {
@@ -182,19 +186,23 @@ export function createSchedules(parts: LaneParts & { schedulesMax: number; timez
     run,
     dueMs(): number | null {
       if (running.size >= AT_ONCE_MAX) return null;
-      return due.all(Number.MAX_SAFE_INTEGER, running.size + 1).find((row) => !running.has(row.id))?.due_ms ?? null;
+      return (
+        due()
+          .all(Number.MAX_SAFE_INTEGER, running.size + 1)
+          .find((row) => !running.has(row.id))?.due_ms ?? null
+      );
     },
-    storedDueMs: () => due.get(Number.MAX_SAFE_INTEGER, 1)?.due_ms ?? null,
-    get: (id: string) => toScheduleOrNothing(byId.get(id)),
+    storedDueMs: () => due().get(Number.MAX_SAFE_INTEGER, 1)?.due_ms ?? null,
+    get: (id: string) => toScheduleOrNothing(byId().get(id)),
     list: ({ id, type, timeRange }: ScheduleCriteria = {}): Schedule[] =>
-      all
+      all()
         .all()
         .filter((row) => (id === undefined || row.id === id) && (type === undefined || row.type === type))
         .filter((row) => row.time_ms >= (timeRange?.start?.getTime() ?? Number.NEGATIVE_INFINITY))
         .filter((row) => row.time_ms <= (timeRange?.end?.getTime() ?? Number.POSITIVE_INFINITY))
         .map(toSchedule),
     cancel(id: string): boolean {
-      const gone = remove.run(id).changes > 0;
+      const gone = remove().run(id).changes > 0;
       if (gone) emit("schedule:cancel", { id });
       return gone;
     },

@@ -1,8 +1,7 @@
 // Records on their way to the log thread: facts as one text, captures as one block of bytes, both bounded.
-import type { Captured, LogRecord, PackedRecord, Span } from "./protocol.ts";
+import type { Captured, PackedRecord, Span } from "./protocol.ts";
 
 export type Batch = { text: string; bytes: Uint8Array<ArrayBuffer>; count: number };
-type Names = "request" | "head" | "tail";
 
 const FIRST_BYTES = 16 * 1024;
 
@@ -27,13 +26,12 @@ export function createBatch() {
     return [start, capture.byteLength];
   }
 
-  function add(record: LogRecord, captured: Captured): void {
-    const packed: PackedRecord = { ...record };
-    for (const name of ["request", "head", "tail"] satisfies Names[]) {
-      const capture = captured[name];
-      if (capture !== undefined && capture.byteLength > 0) packed[name] = put(capture);
-    }
-    records.push(packed);
+  /** Takes the record over: spans are written into it. */
+  function add(record: PackedRecord, { request, head, tail }: Captured): void {
+    if (request && request.byteLength > 0) record.request = put(request);
+    if (head && head.byteLength > 0) record.head = put(head);
+    if (tail && tail.byteLength > 0) record.tail = put(tail);
+    records.push(record);
   }
 
   function take(): Batch {

@@ -17,8 +17,9 @@ const DECODERS: Readonly<Record<string, (bytes: Uint8Array) => Uint8Array>> = {
 
 /** Undefined when we cannot read it: unknown encodings and damaged bytes are the sender's business. */
 export function decodeBody(bytes: Uint8Array, encoding: string | undefined): Uint8Array | undefined {
+  if (encoding === undefined) return bytes;
   let plain: Uint8Array | undefined = bytes;
-  for (const name of (encoding ?? "identity").toLowerCase().split(",").reverse()) {
+  for (const name of encoding.toLowerCase().split(",").reverse()) {
     const decode = DECODERS[name.trim() || "identity"];
     if (!decode || !plain) return undefined;
     try {

@@ -22,7 +22,7 @@ export type Row = {
 const METADATA_ENTRIES_MAX = 5; // as clients of such gateways know it; the first five are kept
 const METADATA_CHARS_MAX = 1_024; // of one value
 
-export async function toRow(record: LogRecord, captured: Captured, pricing: Pricing): Promise<Row> {
+export function toRow(record: LogRecord, captured: Captured, pricing: Pricing): Row {
   const answer = captured.head && decodeBody(captured.head, record.responseEncoding);
   const tail = record.responseEncoding ? undefined : captured.tail; // the end of a compressed stream means nothing alone
   const reading: Reading =
@@ -34,35 +34,34 @@ export async function toRow(record: LogRecord, captured: Captured, pricing: Pric
   // A client that left has been charged for its prompt all the same; an error has not.
   const charged = ok || record.outcome === "client_left";
   const estimated = charged && !(reading.final && whole) && estimate(record, captured, answer, reading.usage);
-  const model = modelOf(record, captured) ?? reading.model;
+  const kind = kindOf(record.path);
+  const model = kind.model ?? modelOf(record, captured) ?? reading.model;
   const custom = parseCustomCost(record.customCost);
   return {
     record,
     createdMs: timeOfId(record.id),
     model,
-    modelType: typeOf(record.path),
+    modelType: kind.type,
     success: ok && whole,
     usage: reading.usage,
     estimated,
-    cost: custom ? customCost(reading.usage, custom) : await priceOf(record, reading, model, pricing),
+    cost: custom ? customCost(reading.usage, custom) : priceOf(record, reading, model, pricing),
     customCost: custom !== undefined,
     metadata: parseMetadata(record.metadata),
   };
 }
 
 /** The answer's own model name first: it is the exact one, and what the price belongs to. */
-async function priceOf(
+function priceOf(
   record: LogRecord,
   { usage, model: exact }: Reading,
   asked: string | undefined,
   pricing: Pricing,
-) {
-  for (const model of new Set([exact, asked])) {
-    if (model === undefined) continue;
-    const cost = await pricing.cost(usage, { provider: record.price, base: record.base, model }, timeOfId(record.id));
-    if (cost !== null) return cost;
-  }
-  return null;
+): number | null {
+  const { price: provider, base, id } = record;
+  const cost = exact === undefined ? null : pricing.cost(usage, { provider, base, model: exact }, timeOfId(id));
+  if (cost !== null || asked === undefined || asked === exact) return cost;
+  return pricing.cost(usage, { provider, base, model: asked }, timeOfId(id));
 }
 
 /** Fills what the provider left out; a count it gave before it was cut off is never lowered. True when it filled something. */
@@ -78,7 +77,8 @@ function estimate(record: LogRecord, captured: Captured, answer: Uint8Array | un
     answer && isReadable(record.responseType)
       ? estimateTokens(toText(answer), scaleOf(record.responseBytes, captured.head))
       : undefined;
-  if (out !== undefined && typeOf(record.path) !== "embeddings") usage.tokensOut = Math.max(usage.tokensOut ?? 0, out);
+  if (out !== undefined && kindOf(record.path).type !== "embeddings")
+    usage.tokensOut = Math.max(usage.tokensOut ?? 0, out);
   return usage.tokensIn !== before.tokensIn || usage.tokensOut !== before.tokensOut;
 }
 
@@ -95,15 +95,15 @@ const PATH_MODELS = [
 const BODY_MODEL = /"model"\s*:\s*"([^"\\]{1,200})"/; // inside a string its quotes would be escaped
 const FORM_MODEL = /name="?model"?\r\n(?:[^\r\n]+\r\n)*\r\n([^\r\n]{1,200})/;
 
+const MODEL_BYTES = 2 * 1024;
+
 function modelOf(record: LogRecord, { request }: Captured): string | undefined {
-  for (const pattern of PATH_MODELS) {
-    const found = pattern.exec(record.path)?.[1];
-    if (found !== undefined) return unescapePath(found);
-  }
   const body = request && decodeBody(request, record.requestEncoding);
   if (!body) return undefined;
   const pattern = isJson(record.requestType) ? BODY_MODEL : FORM_MODEL;
-  return pattern.exec(toText(body))?.[1];
+  // Nearly always near the beginning; the rest is read only when it is not there.
+  const first = pattern.exec(toText(body.subarray(0, MODEL_BYTES)))?.[1];
+  return first ?? (body.byteLength > MODEL_BYTES ? pattern.exec(toText(body))?.[1] : undefined);
 }
 
 function unescapePath(text: string): string {
@@ -122,8 +122,20 @@ const TYPES: ReadonlyArray<readonly [RegExp, string]> = [
   [/chat|messages|completion|responses|generate|converse|\/invoke/i, "chat"],
 ];
 
-function typeOf(path: string): string | undefined {
-  return TYPES.find(([pattern]) => pattern.test(path))?.[1];
+/** What a path alone says. The same few paths come again and again. */
+type Kind = { type: string | undefined; model: string | undefined };
+const kinds = new Map<string, Kind>();
+const KINDS_MAX = 1_000;
+
+function kindOf(path: string): Kind {
+  const known = kinds.get(path);
+  if (known) return known;
+  const type = TYPES.find(([pattern]) => pattern.test(path))?.[1];
+  const named = PATH_MODELS.map((pattern) => pattern.exec(path)?.[1]).find((model) => model !== undefined);
+  const kind = { type, model: named === undefined ? undefined : unescapePath(named) };
+  if (kinds.size >= KINDS_MAX) kinds.clear();
+  kinds.set(path, kind);
+  return kind;
 }
 
 function isJson(type: string | undefined): boolean {

@@ -11,6 +11,8 @@ declare const self: Worker;
 const SWEEP_MS = 60_000;
 const WAL_BYTES_MAX = 64 * 1024 * 1024; // a long read holds the WAL back; afterwards the file shrinks to this again
 
+const CHECKPOINT_PAGES = 4_000; // a page that fills over several batches is then copied once, not once a batch
+
 type Message = ToWriter | ToReader;
 type Ask = (message: Message) => Answer | Promise<Answer>;
 let answer: Ask = become;
@@ -39,6 +41,7 @@ function become(message: Message): Answer {
 function asWriter({ setup }: Extract<ToWriter, { type: "open" }>): Ask {
   const db = openDatabase(setup.path, LOG_MIGRATIONS, "NORMAL");
   db.run(`pragma journal_size_limit = ${WAL_BYTES_MAX}`);
+  db.run(`pragma wal_autocheckpoint = ${CHECKPOINT_PAGES}`);
   const pricing = createPricing(setup.prices);
   const pause = () => new Promise<void>((go) => setImmediate(go));
   const writer = createLogWriter({ ...setup, db, pricing, now: Date.now, pause });

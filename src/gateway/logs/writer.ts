@@ -40,12 +40,14 @@ export function createLogWriter({ db, pricing, retention, caps, now, pause }: Wr
 
   async function write(records: PackedRecord[], bytes: Uint8Array): Promise<number> {
     const rows: [Row, Captured][] = [];
-    for (const { request, head, tail, ...record } of records) {
+    if (records.some(({ head, status }) => head !== undefined && status < 300)) await pricing.load();
+    for (const record of records) {
+      const { request, head, tail } = record;
       const captured: Captured = {};
       if (request) captured.request = bytes.subarray(request[0], request[0] + request[1]);
       if (head) captured.head = bytes.subarray(head[0], head[0] + head[1]);
       if (tail) captured.tail = bytes.subarray(tail[0], tail[0] + tail[1]);
-      rows.push([await toRow(record, captured, pricing), captured]);
+      rows.push([toRow(record, captured, pricing), captured]);
     }
     store(rows);
     await trim();
@@ -169,42 +171,76 @@ export function createLogWriter({ db, pricing, retention, caps, now, pause }: Wr
 
 const FEEDBACK_COLUMNS = new Set(["feedback", "score", "metadata"]);
 
-const COLUMNS: ReadonlyArray<readonly [column: string, of: (row: Row) => string | number | null | undefined]> = [
-  ["id", (row) => row.record.id],
-  ["gateway", (row) => row.record.gateway],
-  ["created_ms", (row) => row.createdMs],
-  ["provider", (row) => row.record.provider],
-  ["model", (row) => row.model],
-  ["model_type", (row) => row.modelType],
-  ["method", (row) => row.record.method],
-  ["path", (row) => row.record.path],
-  ["status", (row) => row.record.status],
-  ["success", (row) => (row.success ? 1 : 0)],
-  ["outcome", (row) => row.record.outcome],
-  ["duration_ms", (row) => row.record.durationMs],
-  ["first_byte_ms", (row) => row.record.firstByteMs],
-  ["tokens_in", (row) => row.usage.tokensIn],
-  ["tokens_out", (row) => row.usage.tokensOut],
-  ["tokens_cached", (row) => row.usage.cachedIn],
-  ["tokens_cache_write", (row) => row.usage.cacheWriteIn],
-  ["tokens_reasoning", (row) => row.usage.reasoningOut],
-  ["estimated", (row) => (row.estimated ? 1 : 0)],
-  ["cost", (row) => row.cost],
-  ["custom_cost", (row) => (row.customCost ? 1 : 0)],
-  ["request_type", (row) => row.record.requestType],
-  ["response_type", (row) => row.record.responseType],
-  ["request_bytes", (row) => row.record.requestBytes],
-  ["response_bytes", (row) => row.record.responseBytes],
-  ["event_id", (row) => row.record.eventId],
-  ["metadata", (row) => row.metadata],
-  ["token_id", (row) => row.record.tokenId],
-  ["token_name", (row) => row.record.tokenName],
-  ["authentication", (row) => (row.record.authentication ? 1 : 0)],
-  ["user_agent", (row) => row.record.userAgent],
-];
+const COLUMNS = [
+  "id",
+  "gateway",
+  "created_ms",
+  "provider",
+  "model",
+  "model_type",
+  "method",
+  "path",
+  "status",
+  "success",
+  "outcome",
+  "duration_ms",
+  "first_byte_ms",
+  "tokens_in",
+  "tokens_out",
+  "tokens_cached",
+  "tokens_cache_write",
+  "tokens_reasoning",
+  "estimated",
+  "cost",
+  "custom_cost",
+  "request_type",
+  "response_type",
+  "request_bytes",
+  "response_bytes",
+  "event_id",
+  "metadata",
+  "token_id",
+  "token_name",
+  "authentication",
+  "user_agent",
+] as const;
 
-const INSERT = `insert into logs (${COLUMNS.map(([column]) => column).join(", ")}) values (${COLUMNS.map(() => "?").join(", ")})`;
+const INSERT = `insert into logs (${COLUMNS.join(", ")}) values (${COLUMNS.map(() => "?").join(", ")})`;
 
+/** In the order of the columns above. Spelled out: this runs for every request. */
 function toValues(row: Row): (string | number | null)[] {
-  return COLUMNS.map(([, of]) => of(row) ?? null);
+  const { record, usage } = row;
+  return [
+    record.id,
+    record.gateway,
+    row.createdMs,
+    record.provider,
+    row.model ?? null,
+    row.modelType ?? null,
+    record.method,
+    record.path,
+    record.status,
+    row.success ? 1 : 0,
+    record.outcome,
+    record.durationMs,
+    record.firstByteMs ?? null,
+    usage.tokensIn ?? null,
+    usage.tokensOut ?? null,
+    usage.cachedIn ?? null,
+    usage.cacheWriteIn ?? null,
+    usage.reasoningOut ?? null,
+    row.estimated ? 1 : 0,
+    row.cost,
+    row.customCost ? 1 : 0,
+    record.requestType ?? null,
+    record.responseType ?? null,
+    record.requestBytes,
+    record.responseBytes,
+    record.eventId ?? null,
+    row.metadata ?? null,
+    record.tokenId ?? null,
+    record.tokenName ?? null,
+    record.authentication ? 1 : 0,
+    record.userAgent ?? null,
+  ];
 }

@@ -7,8 +7,9 @@ import { createPricing } from "../../../src/gateway/pricing.ts";
 import { bytes, CHAT_ANSWER, CHAT_REQUEST, recordOf } from "../support/records.ts";
 
 const pricing = createPricing({});
-const row = (change: Partial<LogRecord>, captured: Captured) =>
-  toRow(
+const row = async (change: Partial<LogRecord>, captured: Captured) => {
+  await pricing.load();
+  return toRow(
     recordOf({
       requestBytes: captured.request?.byteLength ?? 0,
       responseBytes: captured.head?.byteLength ?? 0,
@@ -17,6 +18,7 @@ const row = (change: Partial<LogRecord>, captured: Captured) =>
     captured,
     pricing,
   );
+};
 const chat = { request: bytes(CHAT_REQUEST), head: bytes(CHAT_ANSWER) };
 const EVENTS = 'data: {"model":"gpt-4o-mini","choices":[{"delta":{"content":"Fine, thank you very much"}}]}\n\n';
 const streamed = { responseType: "text/event-stream" };

@@ -1,7 +1,7 @@
 // A provider on a real socket, and a house whose gateway points at it.
 import { createServer, type Socket } from "node:net";
-import type { Settings } from "../../../src/platform/config.ts";
 import { parseConfig } from "../../../src/platform/config.ts";
+import type { Settings } from "../../../src/platform/settings.ts";
 import { type House, startHouse } from "../../support/house.ts";
 
 export type Seen = { method: string; path: string; headers: Headers; body: Uint8Array };

@@ -1,0 +1,118 @@
+// gatehouse agents: look at agents, call them, ask their databases, copy or destroy them.
+import { Type as t } from "@sinclair/typebox";
+import { Value } from "@sinclair/typebox/value";
+import { AgentDetail, AgentView, CallResult, Overview, SqlAnswer, State } from "../agents/model.ts";
+import { type Api, type Command, type CommandContext, CommandError } from "./command.ts";
+
+type Run = (context: CommandContext, args: readonly string[]) => Promise<void>;
+
+/** Verb, how many words follow at least and at most, and what it does. */
+const VERBS: Record<string, [least: number, most: number, run: Run]> = {
+  list: [0, 1, list],
+  show: [2, 2, show],
+  call: [3, 100, call],
+  sql: [3, 3, sql],
+  rm: [2, 2, remove],
+  export: [3, 3, exportCopy],
+};
+const PAGE = 1_000;
+
+export const agents: Command = {
+  summary: "list, show, call, query, copy and destroy agents",
+  usage: [
+    "agents list [CLASS] [--prefix TEXT]",
+    "agents show CLASS NAME",
+    "agents call CLASS NAME METHOD [JSON …]   (what is no JSON is taken as text)",
+    "agents sql CLASS NAME QUERY              (read only)",
+    "agents export CLASS NAME FILE",
+    "agents rm CLASS NAME",
+  ],
+  options: { prefix: { type: "string" } },
+  async run(context) {
+    const [verb = "", ...args] = context.args;
+    const [least, most, run] = VERBS[verb] ?? [];
+    if (least === undefined || most === undefined || !run) {
+      throw new CommandError(`say one of ${Object.keys(VERBS).join(", ")}`, 2);
+    }
+    if (args.length < least || args.length > most) throw new CommandError(`see: gatehouse help agents`, 2);
+    await run(context, args);
+    return 0;
+  },
+};
+
+async function list({ api, options, out }: CommandContext, [className]: readonly string[]): Promise<void> {
+  if (className !== undefined) {
+    const prefix = typeof options.prefix === "string" ? options.prefix : "";
+    for await (const one of everyAgent(api, className, prefix)) {
+      const clients = one.connections > 0 ? `${one.connections} connected` : "";
+      out([one.name, one.phase, `${one.bytes} bytes`, one.last_active_at, clients].join("  ").trim());
+    }
+    return;
+  }
+  const { classes, broken } = Value.Parse(Overview, await api.call("GET", "/api/agents"));
+  for (const one of classes) out(`${one.class}  ${one.agents} agents, ${one.live} live  ${one.file ?? "built in"}`);
+  for (const one of broken) out(`BROKEN  ${one.file}${one.line === null ? "" : `:${one.line}`}  ${one.message}`);
+}
+
+async function* everyAgent(api: Api, className: string, prefix: string) {
+  let cursor = "";
+  for (;;) {
+    const query = new URLSearchParams({ prefix, cursor, limit: String(PAGE) });
+    const page = Value.Parse(
+      t.Array(AgentView),
+      await api.call("GET", `/api/agents/${encodeURIComponent(className)}?${query}`),
+    );
+    yield* page;
+    cursor = page.at(-1)?.name ?? "";
+    if (page.length < PAGE) return;
+  }
+}
+
+async function show({ api, out }: CommandContext, args: readonly string[]): Promise<void> {
+  const detail = Value.Parse(AgentDetail, await api.call("GET", pathOf(args)));
+  const { state } = Value.Parse(State, await api.call("GET", `${pathOf(args)}/state`));
+  out(JSON.stringify({ ...detail, state }, null, 2));
+}
+
+async function call({ api, out }: CommandContext, args: readonly string[]): Promise<void> {
+  const [, , method = "", ...given] = args;
+  const body = { method, args: given.map(toValue) };
+  const { output } = Value.Parse(CallResult, await api.call("POST", `${pathOf(args)}/call`, body));
+  out(JSON.stringify(output, null, 2));
+}
+
+async function sql({ api, out }: CommandContext, args: readonly string[]): Promise<void> {
+  const { columns, rows, truncated } = Value.Parse(
+    SqlAnswer,
+    await api.call("POST", `${pathOf(args)}/sql`, { query: args[2] }),
+  );
+  out(columns.join("\t"));
+  for (const row of rows)
+    out(row.map((value) => (typeof value === "string" ? value : JSON.stringify(value))).join("\t"));
+  if (truncated) out(`… and more; only the first ${rows.length} rows are shown`);
+}
+
+async function remove({ api, out }: CommandContext, args: readonly string[]): Promise<void> {
+  await api.call("DELETE", pathOf(args));
+  out(`destroyed ${args.join("/")}`);
+}
+
+async function exportCopy({ api, out }: CommandContext, args: readonly string[]): Promise<void> {
+  const [, , file = ""] = args;
+  const answer = await api.fetch(`${pathOf(args)}/export`);
+  if (!answer.ok) throw new CommandError(`the server answered ${answer.status}`);
+  const bytes = await Bun.write(file, answer);
+  out(`${bytes} bytes written to ${file}`);
+}
+
+function pathOf([className = "", name = ""]: readonly string[]): string {
+  return `/api/agents/${encodeURIComponent(className)}/${encodeURIComponent(name)}`;
+}
+
+function toValue(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text; // so that a plain word needs no quotes within quotes
+  }
+}

@@ -1,0 +1,30 @@
+// gatehouse init: an agents folder with an example that works. Nothing that is there is overwritten, but our own types.
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { SCAFFOLD } from "../agents/scaffold.ts";
+import { type Command, CommandError } from "./command.ts";
+
+/** Generated, and only useful when it fits this version. */
+const ALWAYS_WRITTEN = "types/gatehouse.d.ts";
+
+export const init: Command = {
+  summary: "make an agents folder with an example",
+  usage: ["init [FOLDER]"],
+  async run({ args: [folder, ...rest], config, out }) {
+    if (rest.length > 0) throw new CommandError(`unexpected: ${rest.join(" ")}`, 2);
+    const root = folder ?? config.settings.agents;
+    for (const [name, text] of Object.entries(SCAFFOLD)) {
+      const path = join(root, name);
+      if (existsSync(path) && name !== ALWAYS_WRITTEN) {
+        out(`kept     ${path}`);
+        continue;
+      }
+      mkdirSync(dirname(path), { recursive: true });
+      writeFileSync(path, text);
+      out(`written  ${path}`);
+    }
+    out("");
+    out("Try it:  gatehouse agents call counter demo add 5");
+    return 0;
+  },
+};
