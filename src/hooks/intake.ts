@@ -37,7 +37,7 @@ type IntakeParts = {
 
 const READING_BYTES_MAX = 256 * 1024 * 1024; // bodies under way, verified or not; past it senders are told to come back
 const UNKNOWN_LENGTH_BYTES = 1024 * 1024; // what a body without a declared length counts as
-const NO_SECRET_LOG_MS = 60_000; // a flood of deliveries to a source without a secret is one line a minute
+const WARN_MS = 60_000; // a flood of deliveries that all meet the same trouble is one line a minute
 
 export function createIntake(parts: IntakeParts) {
   const { sources, journal, dispatch, tail, publicUrl, bodyBytesMax, log, metrics, now } = parts;
@@ -159,7 +159,10 @@ export function createIntake(parts: IntakeParts) {
     try {
       return await journal.append(appends);
     } catch (error) {
-      refuse("journal", error instanceof AppError ? error.code : "failed", "hook.journal");
+      const code = error instanceof AppError && error.code === "hook.full" ? "hook.full" : "hook.journal";
+      refuse("journal", code === "hook.full" ? "full" : "failed", code);
+      if (code === "hook.full")
+        warn("hook.full", "", "the journal is full: deliveries are answered 503 until there is room");
       throw error;
     }
   }
@@ -222,13 +225,17 @@ export function createIntake(parts: IntakeParts) {
   }
 
   function warnNoSecret({ name }: Source): void {
-    if (now() - (warnedMs.get(name) ?? 0) < NO_SECRET_LOG_MS) return;
-    warnedMs.set(name, now());
     const [variable] = variablesOf(name);
-    log.warn("hook.no_secret", {
-      source: name,
-      message: `${name} has no secret, so every delivery is refused; run: gatehouse hook secret ${name}, or set ${variable}`,
-    });
+    const how = `run: gatehouse hook secret ${name}, or set ${variable}`;
+    warn("hook.no_secret", name, `${name} has no secret, so every delivery is refused; ${how}`);
+  }
+
+  /** Once a minute for each source and kind, whatever comes in. */
+  function warn(event: string, source: string, message: string): void {
+    const key = `${event} ${source}`;
+    if (now() - (warnedMs.get(key) ?? 0) < WARN_MS) return;
+    warnedMs.set(key, now());
+    log.warn(event, { ...(source !== "" && { source }), message });
   }
 
   return { receive, rejected: (source: string): number => rejectedBy.get(source) ?? 0 };
