@@ -14,6 +14,7 @@ const HEALTHY_PER_SECOND = 100;
 const READY_MS_MAX = 120_000;
 const WRANGLER = "wrangler@4.158.0";
 const AGENTS = "agents@0.32.0";
+const NODE = "node@22.23.3"; // wrangler wants 22 or newer, whatever the machine has
 const SECRET = "a-secret-of-the-benchmark";
 const BODY = JSON.stringify({ title: "benchmark", text: "x".repeat(2_000) });
 const SIGNATURE = `sha256=${new Bun.CryptoHasher("sha256", SECRET).update(BODY).digest("hex")}`;
@@ -187,16 +188,24 @@ async function startWrangler(scratch: string): Promise<Running | undefined> {
       migrations: [{ tag: "v1", new_sqlite_classes: ["WebhookAgent"] }],
     }),
   );
-  const installed = Bun.spawnSync(["npm", "install", "--no-fund", "--no-audit", WRANGLER, AGENTS], {
+  const installed = Bun.spawnSync(["npm", "install", "--no-fund", "--no-audit", WRANGLER, AGENTS, NODE], {
     cwd,
     stdout: "pipe",
     stderr: "pipe",
   });
-  if (installed.exitCode !== 0) return absent("wrangler", `npm install ${WRANGLER} ${AGENTS}`);
+  if (installed.exitCode !== 0) return absent("wrangler", `npm install ${WRANGLER} ${AGENTS} ${NODE}`);
   const port = freePort();
   const env = { HOME: cwd, WRANGLER_SEND_METRICS: "false", CI: "1" };
   return begin(
-    ["npx", "wrangler", "dev", "--port", String(port), "--ip", "127.0.0.1"],
+    [
+      "node_modules/.bin/node",
+      "node_modules/wrangler/bin/wrangler.js",
+      "dev",
+      "--port",
+      String(port),
+      "--ip",
+      "127.0.0.1",
+    ],
     cwd,
     env,
     `http://127.0.0.1:${port}`,

@@ -4,6 +4,8 @@ import { X509Certificate } from "node:crypto";
 import { accessSync, constants, existsSync, readFileSync, statSync } from "node:fs";
 import { createServer } from "node:net";
 import { dirname, join, resolve } from "node:path";
+import { Type as t } from "@sinclair/typebox";
+import { Value } from "@sinclair/typebox/value";
 import { freeBytes, networkFileSystem } from "../platform/disk.ts";
 import { readOwner } from "../platform/lock.ts";
 import type { Settings } from "../platform/settings.ts";
@@ -44,7 +46,7 @@ export const doctor: Command = {
     const patient: Patient = { settings: config.settings, data, running: await running(data), nowMs: Date.now() };
     const findings: Finding[] = config.warnings.map((says) => ({ level: "note", says }));
     for (const check of CHECKS) findings.push(await check(patient));
-    if (patient.running) findings.push(await server(context, patient.running));
+    if (patient.running) findings.push(await server(context, patient.running), ...(await webhooks(context)));
     for (const { level, says, fix } of findings) {
       out(`${{ ok: "ok  ", note: "note", bad: "BAD " }[level]}  ${says}`);
       if (fix !== undefined) out(`      ${fix}`);
@@ -222,4 +224,25 @@ function mayWrite(folder: string): boolean {
 /** The folder itself, or the nearest one above it that exists. */
 function nearest(folder: string): string {
   return existsSync(folder) ? folder : nearest(dirname(folder));
+}
+
+const Sources = t.Array(
+  t.Object({
+    name: t.String(),
+    built_in: t.Boolean(),
+    secrets: t.Array(t.Unknown()),
+    warnings: t.Array(t.String()),
+    counters: t.Object({ rejected: t.Integer() }),
+  }),
+);
+
+/** Sources that somebody uses, or tries to, and that cannot work as they are. The others wait to be set up. */
+async function webhooks({ api }: CommandContext): Promise<Finding[]> {
+  const sources = Value.Parse(Sources, await api.call("GET", "/api/hooks/sources"));
+  const used = sources.filter(
+    ({ built_in, secrets, counters }) => !built_in || secrets.length > 0 || counters.rejected > 0,
+  );
+  return used.flatMap(({ name, warnings }) =>
+    warnings.map((says): Finding => ({ level: "note", says: `webhooks of ${name}: ${says}` })),
+  );
 }

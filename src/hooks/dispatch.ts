@@ -229,7 +229,7 @@ export function createDispatch(parts: DispatchParts) {
       journal.mark({ seq, outcome: "retry", reason: "waits for a free slot", dueMs: now(), free: true });
       wakeAt(now());
     },
-    hasRoom: (): boolean => inFlight.size < IN_FLIGHT_MAX,
+    room: (): number => Math.max(0, IN_FLIGHT_MAX - inFlight.size),
     inFlight: (): number => inFlight.size,
     /** Whatever was not done when the process ended is delivered again at once. */
     async start(): Promise<void> {

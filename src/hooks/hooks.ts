@@ -39,6 +39,7 @@ type HookParts = {
 };
 
 const DAY_MS = 86_400_000;
+const RESTART_MS = 5_000;
 
 export function createHooks(parts: HookParts) {
   const { folder, settings, publicUrl, log, metrics, now } = parts;
@@ -126,17 +127,16 @@ export function createHooks(parts: HookParts) {
       const { label } = PRESETS[source.preset];
       return source.builtIn ? label : `${label}: ${source.name}`;
     },
-    /** Called by the server, not by a verb that opens the folder for a moment. */
+    /** Called by the server, not by a verb that opens the folder for a moment. A journal that fails is tried again. */
     async start(): Promise<void> {
       started = true;
-      try {
-        await dispatch.start();
-      } catch (error) {
-        log.error("hook.start", { error: error instanceof AppError ? error.cause : error });
-        setTimeout(
-          () => void dispatch.start().catch(() => log.error("hook.start", { message: "the journal cannot be read" })),
-          5_000,
-        ).unref();
+      while (started) {
+        try {
+          return await dispatch.start();
+        } catch (error) {
+          log.error("hook.start", { error: error instanceof AppError ? error.cause : error });
+          await Bun.sleep(RESTART_MS);
+        }
       }
     },
     /** The agent is gone for good: nothing waits for it any more, and its name is free. */
@@ -152,6 +152,7 @@ export function createHooks(parts: HookParts) {
       Promise.all(asked).then(dispatch.pump, (error) => log.error("hook.hasten", { error }));
     },
     async stop(): Promise<void> {
+      started = false;
       dispatch.stop();
       await journal.stop();
       db.close();

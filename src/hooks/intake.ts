@@ -37,7 +37,7 @@ type IntakeParts = {
 
 const READING_BYTES_MAX = 256 * 1024 * 1024; // bodies under way, verified or not; past it senders are told to come back
 const UNKNOWN_LENGTH_BYTES = 1024 * 1024; // what a body without a declared length counts as
-const NO_SECRET_LOG_MS = 60_000; // a flood of deliveries to a source without a secret is one line a minute
+const WARN_MS = 60_000; // a flood of deliveries that all meet the same trouble is one line a minute
 
 export function createIntake(parts: IntakeParts) {
   const { sources, journal, dispatch, tail, publicUrl, bodyBytesMax, log, metrics, now } = parts;
@@ -58,7 +58,7 @@ export function createIntake(parts: IntakeParts) {
   async function receive(request: Request): Promise<Response> {
     const receivedMs = now();
     const url = new URL(request.url);
-    const target = parseTarget(url.pathname.slice("/webhooks/".length), findSource);
+    const target = parseTarget(url.pathname.slice("/webhooks/".length), sources.find, isEntity);
     if (!target.ok) throw new AppError(target.why === "unknown" ? "hook.unknown" : "hook.entity");
     const { source, entity, token, route } = target;
     if (!source.methods.includes(request.method)) {
@@ -106,9 +106,9 @@ export function createIntake(parts: IntakeParts) {
     return answerFor(source, read.appends, await store(read.appends, refuse), receivedMs);
   }
 
-  function findSource(segment: string): Source | undefined {
-    const source = sources.find(segment);
-    return source?.builtIn && parts.isEntityRoute(segment.toLowerCase()) ? undefined : source;
+  /** An entity before this release knew a sender of that name, and nobody has set that sender up since. */
+  function isEntity(source: Source): boolean {
+    return !source.configured && parts.isEntityRoute(source.name) && sources.secretsOf(source.name).length === 0;
   }
 
   type Refuse = (stage: Stage, verdict: string, code: ErrorCode, bytes?: number) => AppError;
@@ -159,7 +159,10 @@ export function createIntake(parts: IntakeParts) {
     try {
       return await journal.append(appends);
     } catch (error) {
-      refuse("journal", error instanceof AppError ? error.code : "failed", "hook.journal");
+      const code = error instanceof AppError && error.code === "hook.full" ? "hook.full" : "hook.journal";
+      refuse("journal", code === "hook.full" ? "full" : "failed", code);
+      if (code === "hook.full")
+        warn("hook.full", "", "the journal is full: deliveries are answered 503 until there is room");
       throw error;
     }
   }
@@ -182,14 +185,13 @@ export function createIntake(parts: IntakeParts) {
     const id = jobs[0]?.job.row.id;
     if (source.paused) return status(202, { status: "held", id });
     if (jobs.some(({ wait }) => wait)) void dispatch.pump();
-    const ready = jobs.filter(({ wait }) => !wait);
-    if (!dispatch.hasRoom()) {
-      for (const { job } of ready) dispatch.postpone(job);
+    const ready = jobs.filter(({ wait }) => !wait).map(({ job }) => job);
+    const now = ready.slice(0, dispatch.room());
+    for (const job of ready.slice(now.length)) dispatch.postpone(job);
+    const answers = await within(source.ackMs, Promise.all(now.map(dispatch.attempt)));
+    if (!answers || answers.length < jobs.length || answers.includes(undefined)) {
       return status(202, { status: "accepted", id });
     }
-    const answers = await within(source.ackMs, Promise.all(ready.map(({ job }) => dispatch.attempt(job))));
-    if (!answers || ready.length < jobs.length || answers.includes(undefined))
-      return status(202, { status: "accepted", id });
     const [only] = answers;
     return answers.length === 1 && only ? toResponse(only) : status(200, { status: "done", count: answers.length });
   }
@@ -223,13 +225,17 @@ export function createIntake(parts: IntakeParts) {
   }
 
   function warnNoSecret({ name }: Source): void {
-    if (now() - (warnedMs.get(name) ?? 0) < NO_SECRET_LOG_MS) return;
-    warnedMs.set(name, now());
     const [variable] = variablesOf(name);
-    log.warn("hook.no_secret", {
-      source: name,
-      message: `${name} has no secret, so every delivery is refused; run: gatehouse hook secret ${name}, or set ${variable}`,
-    });
+    const how = `run: gatehouse hook secret ${name}, or set ${variable}`;
+    warn("hook.no_secret", name, `${name} has no secret, so every delivery is refused; ${how}`);
+  }
+
+  /** Once a minute for each source and kind, whatever comes in. */
+  function warn(event: string, source: string, message: string): void {
+    const key = `${event} ${source}`;
+    if (now() - (warnedMs.get(key) ?? 0) < WARN_MS) return;
+    warnedMs.set(key, now());
+    log.warn(event, { ...(source !== "" && { source }), message });
   }
 
   return { receive, rejected: (source: string): number => rejectedBy.get(source) ?? 0 };
@@ -276,9 +282,10 @@ function status(code: number, body: Record<string, unknown>): Response {
 
 /** An agent speaks to the sender, not to the connection, and sets no cookie on our origin. */
 const NOT_FORWARDED = new Set(["set-cookie", "connection", "transfer-encoding", "content-length", "keep-alive"]);
-const BODYLESS = new Set([101, 204, 205, 304]);
+const BODYLESS = new Set([204, 205, 304]);
 
-function toResponse({ status: code, headers, body }: Answer): Response {
+function toResponse({ status: given, headers, body }: Answer): Response {
+  const code = given >= 200 ? given : 200; // a protocol switch means nothing to a sender
   const kept = headers.filter(([name]) => !NOT_FORWARDED.has(name.toLowerCase()));
   return new Response(BODYLESS.has(code) ? null : new Uint8Array(body), { status: code, headers: kept });
 }

@@ -1,12 +1,18 @@
 // How the journal stays within its bounds, also on a disk that has no room left.
 import type { Database } from "bun:sqlite";
 import { randomBytes } from "node:crypto";
-import { existsSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, rmSync, statfsSync, writeFileSync } from "node:fs";
+import { dirname } from "node:path";
 import type { JournalLimits } from "./journal-schema.ts";
 
 const RESERVE_BYTES = 8 * 1024 * 1024; // deleting needs room too: enough for the log of several rounds
 const ROUND_ROWS = 200; // deleted at a time, so that nothing waits long behind it
 const DEAD_AGE_FACTOR = 4; // a dead letter waits for a person, so it is kept longer than what went well
+
+const FREE_BYTES_MIN = 16 * 1024 * 1024; // left to everybody else: a full disk also stops what would make room again
+const FULL_ROUNDS = 5;
+const SHRINK_PAGES = 500; // 2 MB, so at most that much of log
+const SHRINK_STEPS = 16;
 
 export type Retention = ReturnType<typeof createRetention>;
 
@@ -17,6 +23,13 @@ export function createRetention(db: Database, databasePath: string, { bytesMax, 
   );
   const deleteRow = db.prepare<void, [number]>("delete from deliveries where seq = ?");
   const deleteContent = db.prepare<void, [number]>("delete from contents where seq = ?");
+  const free = db.prepare<{ freelist_count: number }, []>("pragma freelist_count");
+  const diskFree = (): number => {
+    if (databasePath === ":memory:") return Number.MAX_SAFE_INTEGER;
+    const { bavail, bsize } = statfsSync(dirname(databasePath));
+    return bavail * bsize;
+  };
+  allowShrinking(db);
   let bytes = db.query<{ bytes: number | null }, []>("select sum(bytes) as bytes from deliveries").get()?.bytes ?? 0;
 
   const deleteOldest = db.transaction((status: "done" | "dead", beforeMs: number): number => {
@@ -40,7 +53,10 @@ export function createRetention(db: Database, databasePath: string, { bytesMax, 
     while (bytes + more > bytesMax) {
       if (!round("done", Number.MAX_SAFE_INTEGER) && !round("dead", Number.MAX_SAFE_INTEGER)) return false;
     }
-    return true;
+    if (more === 0 || diskFree() - more >= FREE_BYTES_MIN) return true;
+    for (let rounds = 0; rounds < FULL_ROUNDS && round("done", Number.MAX_SAFE_INTEGER); rounds++);
+    shrink();
+    return diskFree() - more >= FREE_BYTES_MIN;
   }
 
   /** Called now and then by the thread. */
@@ -50,16 +66,29 @@ export function createRetention(db: Database, databasePath: string, { bytesMax, 
     fillReserve();
   }
 
-  /** On a full disk: give up the reserve, delete what is finished in its room, and try once more. */
+  /** On a full disk: in the reserve's room, delete what is finished and give its space back; then once more. */
   function withReserve<T>(write: () => T): T {
     try {
       return write();
     } catch (error) {
       if (!isFull(error) || !existsSync(reservePath)) throw error;
       rmSync(reservePath);
-      for (let rounds = 0; rounds < 5 && round("done", Number.MAX_SAFE_INTEGER); rounds++);
-      db.run("pragma wal_checkpoint(truncate)");
+      let deleted = false;
+      for (let rounds = 0; rounds < FULL_ROUNDS && round("done", Number.MAX_SAFE_INTEGER); rounds++) deleted = true;
+      if (deleted) shrink();
+      fillReserve(); // before the retry: it is there for deleting, not for storing
+      if (!deleted) throw error;
       return write();
+    }
+  }
+
+  /** Pages that are free inside the file go back to the disk, in steps whose own log fits into the reserve. */
+  function shrink(): void {
+    db.run("pragma wal_checkpoint(truncate)");
+    for (let steps = 0; steps < SHRINK_STEPS; steps++) {
+      if ((free.get()?.freelist_count ?? 0) === 0) return;
+      db.query(`pragma incremental_vacuum(${SHRINK_PAGES})`).all();
+      db.run("pragma wal_checkpoint(truncate)");
     }
   }
 
@@ -82,6 +111,17 @@ export function createRetention(db: Database, databasePath: string, { bytesMax, 
     },
     bytes: () => bytes,
   };
+}
+
+/** Has to be decided before the file has grown; an older, larger one keeps its pages for itself. */
+function allowShrinking(db: Database): void {
+  const { auto_vacuum, page_count } = {
+    ...db.query<{ auto_vacuum: number }, []>("pragma auto_vacuum").get(),
+    ...db.query<{ page_count: number }, []>("pragma page_count").get(),
+  };
+  if (auto_vacuum !== 0 || (page_count ?? 0) > SHRINK_PAGES) return;
+  db.run("pragma auto_vacuum = incremental");
+  db.run("vacuum");
 }
 
 export function isFull(error: unknown): boolean {

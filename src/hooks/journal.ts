@@ -207,7 +207,11 @@ const ignored = (): void => {};
 const RETRY = { "retry-after": "30" };
 
 function toError(kind: "full" | "failed", message: string): AppError {
-  return new AppError(kind === "full" ? "hook.full" : "hook.journal", { headers: RETRY, cause: new Error(message) });
+  const detail = { headers: RETRY, cause: new Error(message) };
+  // Full is for the operator to know, once a minute and not once a delivery: intake says it.
+  return kind === "full"
+    ? new AppError("hook.full", { ...detail, expected: true })
+    : new AppError("hook.journal", detail);
 }
 
 function bytesOf(appends: readonly Append[]): number {

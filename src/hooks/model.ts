@@ -7,6 +7,7 @@ import { isTemplate } from "./template.ts";
 
 FormatRegistry.Set("hook-template", isTemplate);
 FormatRegistry.Set("hook-range", isAddressRange);
+FormatRegistry.Set("hook-secret", (text) => text.trim() === text && !/\p{Cc}/u.test(text));
 
 export const SourceName = t.String({ pattern: "^[a-z0-9][a-z0-9-]{0,62}$", examples: ["github"] });
 export const ClassName = t.String({ pattern: "^[a-z][a-z0-9-]{0,127}$", examples: ["webhook-agent"] });
@@ -131,9 +132,9 @@ export const SourceView = t.Object({
 export type SourceView = Static<typeof SourceView>;
 
 export const Secret = t.String({
-  minLength: 8,
+  minLength: 1,
   maxLength: 512,
-  pattern: "^\\S+$",
+  format: "hook-secret",
   description: "kept encrypted, never shown",
 });
 export const SecretWrite = t.Object({ secret: t.Optional(Secret) }, strict);

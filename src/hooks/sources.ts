@@ -4,7 +4,7 @@ import { randomBytes } from "node:crypto";
 import { Value } from "@sinclair/typebox/value";
 import { AppError } from "../platform/errors.ts";
 import type { Secrets } from "../platform/secrets.ts";
-import type { Check } from "../platform/signature.ts";
+import { type Check, toSecrets } from "../platform/signature.ts";
 import type { Migration } from "../platform/sqlite.ts";
 import { SourceChange, type SourceCreate } from "./model.ts";
 import { type Handshake, isPresetName, PRESETS, type PresetName, presetOf } from "./presets.ts";
@@ -30,6 +30,8 @@ export type Source = {
   name: string;
   preset: PresetName;
   builtIn: boolean;
+  /** The operator has said something about it. */
+  configured: boolean;
   className: string;
   checks: readonly Check[] | "none";
   find: Finders;
@@ -69,7 +71,7 @@ export function createSources({ db, secrets, env, defaults, now }: SourceParts) 
     const all = new Map(
       Object.keys(PRESETS)
         .filter(isPresetName)
-        .map((name) => [name as string, resolve(name, name, {}, defaults)]),
+        .map((name) => [name as string, resolve(name, name, undefined, defaults)]),
     );
     for (const { name, preset, config } of rows) {
       if (!isPresetName(preset)) continue; // of a newer release that was rolled back; its row waits for it
@@ -84,8 +86,7 @@ export function createSources({ db, secrets, env, defaults, now }: SourceParts) 
   }
 
   const isLive = ({ expires_ms }: { expires_ms: number | null }): boolean => expires_ms === null || expires_ms > now();
-  const fromEnv = (name: string): string[] =>
-    variablesOf(name).flatMap((variable) => (env[variable] ?? "").split(/\s+/).filter((text) => text !== ""));
+  const fromEnv = (name: string): string[] => variablesOf(name).flatMap((variable) => toSecrets(env[variable] ?? ""));
 
   function secretsOf(name: string): string[] {
     return [...new Set([...(kept.get(name) ?? []).filter(isLive).map(({ value }) => value), ...fromEnv(name)])];
@@ -207,7 +208,13 @@ export function variablesOf(name: string): string[] {
   return name === "generic" ? [own, "WEBHOOK_SECRET"] : [own];
 }
 
-function resolve(name: string, presetName: PresetName, config: SourceChange, defaults: SourceDefaults): Source {
+function resolve(
+  name: string,
+  presetName: PresetName,
+  given: SourceChange | undefined,
+  defaults: SourceDefaults,
+): Source {
+  const config = given ?? {};
   const preset = presetOf(presetName);
   const entity = config.entity ?? preset.entity;
   const type = config.type ?? preset.type;
@@ -216,6 +223,7 @@ function resolve(name: string, presetName: PresetName, config: SourceChange, def
     name,
     preset: presetName,
     builtIn: isPresetName(name),
+    configured: given !== undefined,
     className: config.class ?? DEFAULT_CLASS,
     checks:
       config.verify === undefined || config.verify === "preset" ? preset.verify : (config.verify as Source["checks"]), // the schema's shape is the type's

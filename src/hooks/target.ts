@@ -16,14 +16,18 @@ export type Target =
 const SEGMENTS_MAX = 3; // source, entity, token
 
 /** `tail` is what follows `/webhooks/`, still escaped. */
-export function parseTarget(tail: string, find: (name: string) => Source | undefined): Target {
+export function parseTarget(
+  tail: string,
+  find: (name: string) => Source | undefined,
+  isEntity: (source: Source) => boolean = () => false,
+): Target {
   const raw = tail.replace(/\/$/, "").split("/");
   if (raw.length > SEGMENTS_MAX || raw.includes("")) return { ok: false, why: "unknown" };
   const [first, entity, token] = raw.map(decode);
   if (first === undefined) return { ok: false, why: "escape" };
   const source = find(first);
   if (raw.length === 1) {
-    if (source) return { ok: true, source };
+    if (source && !isEntity(source)) return { ok: true, source };
     const generic = find("generic");
     return generic
       ? { ok: true, source: generic, entity: first, route: first.toLowerCase() }

@@ -87,6 +87,15 @@ export function macOf(check: SignatureCheck, secret: string, prefix: string, bod
   return new Bun.CryptoHasher(check.algorithm, key).update(prefix).update(body).digest(check.encoding);
 }
 
+const SECRET_CHARACTERS_MIN = 8;
+
+/** Several secrets in one variable, separated by spaces. A phrase of short words is one secret, not many weak ones. */
+export function toSecrets(text: string): string[] {
+  const parts = text.trim().split(/\s+/);
+  if (text.trim() === "") return [];
+  return parts.every((part) => part.length >= SECRET_CHARACTERS_MIN) ? parts : [text.trim()];
+}
+
 /** Outgoing and generic form: `sha256=` and the lower-case hex HMAC-SHA256 of the exact bytes. */
 export function signBody(secret: string, body: Uint8Array | string): string {
   return `sha256=${new Bun.CryptoHasher("sha256", secret).update(body).digest("hex")}`;

@@ -17,12 +17,13 @@ export class Receiver extends Agent {
 }
 export class Fragile extends Agent { onStart() { throw new Error("cannot start"); } }`;
 
-const delivery = (text: string): Delivery => ({
+let last = 0;
+const delivery = (text: string, id = `d-${++last}`): Delivery => ({
   method: "POST",
   url: "http://test/webhooks/github/acme",
   headers: [["x-event-type", "push"]],
   body: new TextEncoder().encode(text),
-  facts: { source: "github", verdict: "ok", id: "d1", type: "push", title: "A push" },
+  facts: { source: "github", verdict: "ok", id, type: "push", title: "A push" },
 });
 const code = (promise: Promise<unknown>) =>
   promise.then(
@@ -66,7 +67,7 @@ describe("refusals", () => {
 test("the agent sees the raw body, the headers and what was verified; its answer comes back whole", async () => {
   await using agents = await startAgents({ files: { "receiver.ts": RECEIVER } });
   const sent = '{"a": 1.0, "ü":"\\u00e9"}';
-  const answer = await agents.deliver("receiver", "acme", delivery(sent));
+  const answer = await agents.deliver("receiver", "acme", delivery(sent, "d1"));
   expect(answer.status).toBe(202);
   expect(new Headers(answer.headers).get("x-answer")).toBe("yes");
   expect(JSON.parse(new TextDecoder().decode(answer.body))).toEqual({

@@ -118,3 +118,12 @@ test("explain reads a saved request and says which stage fails", async () => {
   expect(wrong.out).not.toContain(SECRET);
   expect(wrong.out).not.toContain(sign(body).slice(7));
 });
+
+test("doctor names the sources that cannot work as they are", async () => {
+  await house.api("PUT", "/api/hooks/sources/twilio/secret", { secret: "an-auth-token" });
+  const env = { PATH: process.env.PATH ?? "", GATEHOUSE_DATA: join(house.folder, "data") };
+  const child = Bun.spawn([process.execPath, INDEX, "doctor"], { cwd: folder, env, stdout: "pipe", stderr: "pipe" });
+  expect(await new Response(child.stdout).text()).toContain(
+    "webhooks of twilio: The sender signs the public address: set public_url.",
+  );
+});

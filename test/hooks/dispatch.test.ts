@@ -251,6 +251,40 @@ describe("in a whole house", () => {
     expect(await order("free")).toEqual(["second"]);
   }, 60_000);
 
+  test("a class of its own that is no WebhookAgent sees each delivery once, and again on replay", async () => {
+    const folder = tempFolder();
+    mkdirSync(join(folder, "agents"), { recursive: true });
+    writeFileSync(
+      join(folder, "agents", "plain.ts"),
+      `import { Agent } from "gatehouse";
+       export class Plain extends Agent {
+         initialState = { runs: 0 };
+         async onRequest() { await new Promise((resolve) => setTimeout(resolve, 20)); this.setState({ runs: this.state.runs + 1 }); return new Response("done"); }
+       }`,
+    );
+    await using house = await startHookHouse({ folder });
+    const { deliver } = house.parts.agents;
+    const facts = { source: "generic", verdict: "ok", id: "once", type: "x" };
+    const once = (more = {}) =>
+      deliver("plain", "p", {
+        method: "POST",
+        url: "http://x/",
+        headers: [],
+        body: new Uint8Array(0),
+        facts: { ...facts, ...more },
+      });
+    const bodies = await Promise.all([once(), once(), once()]);
+    expect(bodies.map(({ body }) => Buffer.from(body).toString()).sort()).toEqual([
+      "done",
+      '{"status":"duplicate"}',
+      '{"status":"duplicate"}',
+    ]);
+    await once();
+    await once({ source: "other" });
+    await once({ replay: true });
+    expect((await house.api("GET", "/api/agents/plain/p/state")).body.result.state.runs).toBe(3);
+  });
+
   test("destroying an agent turns what waits for it into dead letters, and a later delivery starts afresh", async () => {
     await using house = await startHookHouse();
     await sendGithub(house, "a/b");

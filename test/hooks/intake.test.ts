@@ -182,6 +182,44 @@ describe("what is refused otherwise stores nothing either", () => {
   });
 });
 
+describe("when the journal is full", () => {
+  test("503 with Retry-After, nothing stored; finished deliveries make room again", async () => {
+    await using house = await startHookHouse({ settings: { hooks: { ...HOOKS, journal_bytes: 2_000 } } });
+    await house.api("POST", "/api/hooks/sources/generic/pause");
+    const body = JSON.stringify({ a: "x".repeat(900) });
+    expect([
+      (await sendGeneric(house, "/webhooks/x", body)).status,
+      (await sendGeneric(house, "/webhooks/x", body)).status,
+    ]).toEqual([202, 202]);
+    const full = await sendGeneric(house, "/webhooks/x", body);
+    expect([full.status, full.headers.get("retry-after"), JSON.parse(full.text).error.code]).toEqual([
+      503,
+      "30",
+      "hook.full",
+    ]);
+    expect((await rows(house)).length).toBe(2);
+    await house.api("POST", "/api/hooks/sources/generic/resume");
+    await until(async () => (await rows(house)).every((row: Record<string, unknown>) => row.status === "done"));
+    expect((await sendGeneric(house, "/webhooks/x", body)).status).toBe(200);
+  });
+});
+
+describe("a release that knows more senders", () => {
+  test("leaves a segment to the entity it was, until somebody sets that sender up", async () => {
+    const { tempFolder } = await import("../support/house.ts");
+    const { openJournalStore } = await import("../../src/hooks/journal-store.ts");
+    const folder = tempFolder();
+    const store = openJournalStore(join(folder, "data", "journal.db"), { bytesMax: 1e9, ageMsMax: 1e9 });
+    store.db.run("insert into entity_routes values ('forgejo')");
+    store.close();
+    await using house = await startHookHouse({ folder });
+    expect((await sendGeneric(house, "/webhooks/Forgejo", "{}")).status).toBe(200);
+    expect(await agentNames(house)).toEqual(["forgejo"]);
+    await house.api("PUT", "/api/hooks/sources/forgejo/secret", { secret: "a secret with spaces" });
+    expect((await sendGeneric(house, "/webhooks/forgejo", "{}")).status).toBe(401);
+  });
+});
+
 const HOOKS = {
   ack_ms: 3_000,
   max_body_bytes: 27_262_976,
@@ -287,6 +325,21 @@ describe("duplicates", () => {
     expect((await eventsOf(house, "bell")).length).toBe(1);
   });
 });
+
+test("an array larger than there is room for is answered 202 and all of it is delivered", async () => {
+  await using house = await startHookHouse();
+  const alerts = Array.from({ length: 1_200 }, (_, index) => ({ status: "firing", fingerprint: `f${index % 4}` }));
+  const headers = { ...json, authorization: `Bearer ${SECRET}` };
+  const answer = await send(house, "/webhooks/alertmanager", { body: JSON.stringify({ alerts }), headers });
+  expect(answer.status).toBe(202);
+  await until(
+    async () => (await house.api("GET", "/api/hooks/deliveries?status=pending&limit=1")).body.result.length === 0,
+  );
+  const counts = await Promise.all(
+    [0, 1, 2, 3].map((n) => house.api("GET", `/api/agents/webhook-agent/alertmanager-f${n}/state`)),
+  );
+  expect(counts.map(({ body }) => body.result.state.count)).toEqual([300, 300, 300, 300]);
+}, 60_000);
 
 describe("answers", () => {
   const AGENTS = {

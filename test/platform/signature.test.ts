@@ -1,7 +1,14 @@
 // The vectors are the senders' own published examples: fixtures we signed would only prove we agree with ourselves.
 import { describe, expect, test } from "bun:test";
 import { type PresetName, presetOf } from "../../src/hooks/presets.ts";
-import { type Check, type Incoming, precheck, type SignatureCheck, verify } from "../../src/platform/signature.ts";
+import {
+  type Check,
+  type Incoming,
+  precheck,
+  type SignatureCheck,
+  toSecrets,
+  verify,
+} from "../../src/platform/signature.ts";
 
 const bytes = (text: string) => new TextEncoder().encode(text);
 
@@ -188,6 +195,13 @@ describe.each(VECTORS)("$preset", ({ preset, secret, body, atMs, headers }) => {
     const { body: _, ...head } = incoming({ headers: new Headers(headers), nowMs: atMs });
     expect(precheck(checks, head)).toBe("ok");
   });
+});
+
+test("a variable holds several secrets, unless its words are too short to be any", () => {
+  expect(toSecrets("")).toEqual([]);
+  expect(toSecrets("  first-secret second-secret ")).toEqual(["first-secret", "second-secret"]);
+  expect(toSecrets("It's a Secret to Everybody")).toEqual(["It's a Secret to Everybody"]);
+  expect(toSecrets("short")).toEqual(["short"]);
 });
 
 test("no checks, or an empty secret, is our own mistake and never lets anyone in", () => {

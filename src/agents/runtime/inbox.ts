@@ -1,8 +1,10 @@
 // What reaches a started agent: requests, calls, its clients' frames. Each is answered, whatever the agent's code does.
 import type { CallBy, CallOutcome, SocketInfo, ToAgent } from "../protocol.ts";
 import type { Agent } from "../sdk/agent.ts";
+import { WebhookAgent } from "../sdk/webhook-agent.ts";
 import type { Connection } from "./connections.ts";
 import { withOccasion } from "./context.ts";
+import type { Deliveries } from "./deliveries.ts";
 import type { Runtime } from "./life.ts";
 import type { Outbox } from "./outbox.ts";
 import { createRequests } from "./requests.ts";
@@ -13,16 +15,21 @@ type InboxParts = {
   agent: Agent;
   runtime: Runtime;
   outbox: Outbox;
+  deliveries: Deliveries;
   fail: (error: unknown, connection?: Connection) => Promise<void>;
   house: (verb: string, args: unknown[]) => Promise<unknown>;
   onNoted: (id: number, ok: boolean) => void;
   onEventDone: () => void;
 };
 
-export function createInbox({ agent, runtime, outbox, fail, house, onNoted, onEventDone }: InboxParts) {
+export function createInbox({ agent, runtime, outbox, deliveries, fail, house, onNoted, onEventDone }: InboxParts) {
   const { work, connections, peers } = runtime;
   const requests = createRequests(outbox, async (request, head) => {
-    const response = await withOccasion({ request, delivery: head.delivery }, async () => agent.onRequest(request));
+    const { delivery } = head;
+    const handle = () => withOccasion({ request, delivery }, async () => agent.onRequest(request));
+    // A WebhookAgent remembers what it has done together with its history, in one commit.
+    const once = delivery !== undefined && !(agent instanceof WebhookAgent);
+    const response = await (once ? deliveries.once(delivery, handle) : handle());
     await runtime.settled();
     return response;
   });

@@ -8,6 +8,7 @@ import { type Connection, createConnections } from "./connections.ts";
 import { withOccasion } from "./context.ts";
 import { bytesOf, createSqlTag, openAgentDatabase, type SqlTag } from "./database.ts";
 import { createDeadLetters } from "./dead-letters.ts";
+import { createDeliveries } from "./deliveries.ts";
 import { createFibers, type Fibers } from "./fibers.ts";
 import { stateFrame } from "./frames.ts";
 import { runHouseVerb } from "./house-verbs.ts";
@@ -202,7 +203,16 @@ export function createLife(load: Load, assignment: Assignment, agentClass: Agent
   const agent: Agent = new agentClass(new AgentContext(runtime), env);
   for (const info of assignment.sockets) connections.add(info);
 
-  const take = createInbox({ agent, runtime, outbox, fail, house, onNoted, onEventDone: tools.onEventDone });
+  const take = createInbox({
+    agent,
+    runtime,
+    outbox,
+    deliveries: createDeliveries(db, now),
+    fail,
+    house,
+    onNoted,
+    onEventDone: tools.onEventDone,
+  });
 
   /** Nothing is stored after this; says what the ledger must know until the next life. */
   function end(): Extract<FromAgent, { type: "bye" }> {

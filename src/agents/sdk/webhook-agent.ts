@@ -1,7 +1,7 @@
 // An agent that receives webhooks: it keeps their history, counts them in its state, and hands each to `onEvent` once.
 // A subclass overrides `onEvent` and nothing else; without one it is the class every source feeds by default.
 import { readPayload } from "../../platform/payload.ts";
-import { type Check, verify } from "../../platform/signature.ts";
+import { type Check, toSecrets, verify } from "../../platform/signature.ts";
 import type { DeliveryFacts } from "../protocol.ts";
 import { Agent } from "./agent.ts";
 import { callable } from "./callable.ts";
@@ -200,7 +200,7 @@ export class WebhookAgent<Env = Record<string, unknown>, State = WebhookState> e
   #isSigned(request: Request, body: Uint8Array): boolean {
     const env: object = typeof this.env === "object" && this.env !== null ? this.env : {};
     const text: unknown = Reflect.get(env, "WEBHOOK_SECRET");
-    const secrets = typeof text === "string" ? text.split(/\s+/).filter((secret) => secret !== "") : [];
+    const secrets = typeof text === "string" ? toSecrets(text) : [];
     if (secrets.length === 0) return false;
     const query = new URLSearchParams();
     return verify(GENERIC, secrets, { headers: request.headers, query, address: "", nowMs: Date.now(), body }) === "ok";
