@@ -27,7 +27,12 @@ export type RosterLimits = HostLimits & {
 };
 
 /** Something on its way to an agent: given to its thread, or refused; never neither. */
-export type Errand = { give(host: Host): void; refuse(error: AppError): void };
+export type Errand = {
+  give(host: Host): void;
+  refuse(error: AppError): void;
+  /** Coming and going of clients is bounded by how many there may be; after a restart all come back at once. */
+  isArrival?: boolean;
+};
 
 export type Phase = "asleep" | "creating" | "waiting" | "live" | "stopping" | "stuck" | "destroying";
 export type Seat = {
@@ -126,7 +131,8 @@ export function createRoster(parts: RosterParts) {
       errand.give(seat.host);
     } else if (stopping) errand.refuse(new AppError("server.stopping", RETRY_SOON));
     else if (seat.phase === "stuck") errand.refuse(new AppError("agent.stuck"));
-    else if (seat.errands.length >= limits.inboxMax) errand.refuse(new AppError("agent.busy", RETRY_SOON));
+    else if (seat.errands.length >= limits.inboxMax && !errand.isArrival)
+      errand.refuse(new AppError("agent.busy", RETRY_SOON));
     else {
       seat.errands.push(errand);
       if (seat.phase === "asleep") wake(seat);
