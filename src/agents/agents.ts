@@ -8,8 +8,9 @@ import type { ExchangeInput } from "./exchange.ts";
 import type { Host } from "./host.ts";
 import type { Ledger } from "./ledger.ts";
 import type { CallBy, CallOutcome, DeliveryFacts, FromAgent, SocketInfo } from "./protocol.ts";
-import { agentsFolder, createRoster, type RosterLimits, type Seat } from "./roster.ts";
+import { agentsFolder, createRoster, type RosterLimits } from "./roster.ts";
 import { databasePath, isAgentName } from "./runtime/names.ts";
+import type { Seat } from "./seat.ts";
 import { readVanishing } from "./vanishing-file.ts";
 
 export type Agents = ReturnType<typeof createAgents>;
