@@ -16,17 +16,21 @@ const statusOf = async (type: string, id: string) =>
 
 describe("what is ours is called by its human name", () => {
   test.each([
-    ["webhook_source", () => "github", "GitHub"],
-    ["agent", () => "webhook-agent/acme-web", "acme-web"],
-    ["account", () => "home", "Home"],
-    ["ai_gateway", () => "default", "default"],
+    ["webhook_source", (): string => "github", "GitHub"],
+    ["agent", (): string => "webhook-agent/acme-web", "acme-web"],
+    ["account", (): string => "home", "Home"],
+    ["ai_gateway", (): string => "default", "default"],
     [
       "gateway_token",
-      () => house.parts.tokens.mint({ name: "laptop", permissions: ["run"], scope: { accountId: "home" } }).id,
+      (): string => house.parts.tokens.mint({ name: "laptop", permissions: ["run"], scope: { accountId: "home" } }).id,
       "laptop",
     ],
-    ["gateway_token", () => house.parts.tokens.mint({ name: "not ours", permissions: ["admin"] }).id, undefined],
-    ["webhook_source", () => "nobody", "nobody"],
+    [
+      "gateway_token",
+      (): string => house.parts.tokens.mint({ name: "not ours", permissions: ["admin"] }).id,
+      undefined,
+    ],
+    ["webhook_source", (): string => "nobody", "nobody"],
   ] as const)("%s", async (type, idOf, name) => {
     const id = idOf();
     expect((await tag(type, id)).body.result.name).toBe(name ?? id);

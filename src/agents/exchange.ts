@@ -33,6 +33,7 @@ export function createExchanges(post: (message: ToAgent) => void) {
   function start(id: number, input: ExchangeInput, msMax: number): Promise<Response> {
     const { method, url, headers, body, signal, delivery } = input;
     const streamed = body instanceof ReadableStream;
+    if (signal?.aborted) return Promise.reject(new AppError("agent.gone", { say: "The caller left" }));
     const timer = setTimeout(() => cancel(id, new AppError("agent.slow")), msMax);
     const onAbort = () => cancel(id, new AppError("agent.gone", { say: "The caller left" }));
     const exchange: Exchange = {
@@ -51,8 +52,7 @@ export function createExchanges(post: (message: ToAgent) => void) {
       },
     };
     open.set(id, exchange);
-    if (signal?.aborted) onAbort();
-    else signal?.addEventListener("abort", onAbort, { once: true });
+    signal?.addEventListener("abort", onAbort, { once: true });
     post({ type: "request", id, method, url, headers, delivery, body: streamed ? null : body, streamed });
     if (streamed) void upload(id, exchange, body);
     return exchange.head.promise;

@@ -62,6 +62,7 @@ export function startHost(
   let bye: Bye | undefined;
   let problem: Problem | undefined;
   let onBusy: (() => void) | undefined;
+  let loaded = false;
   let beat = { count: 0, atMs: startedAtMs };
 
   post({ type: "load", className, source, counters: shared, limits: { ...limits } });
@@ -108,6 +109,9 @@ export function startHost(
         break;
       case "busy":
         onBusy?.();
+        break;
+      case "loaded":
+        loaded = true;
         break;
       case "started":
         listener?.started();
@@ -214,6 +218,10 @@ export function startHost(
       const graceMs = drainMs === null ? limits.heartbeatMsMax : drainMs + limits.stopMsMax;
       const heard = await Promise.race([closed.promise, busy, after(graceMs, "late" as const)]);
       return heard === "late" ? end(new AppError("agent.gone")) : heard;
+    },
+    /** Its class is imported: from here it can become an agent in no time. */
+    get loaded(): boolean {
+      return loaded;
     },
     get ended(): boolean {
       return gone !== undefined;

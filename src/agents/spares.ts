@@ -44,8 +44,9 @@ export function createSpares(start: (entry: AgentClassEntry) => Host, sparesMax:
       const spare = spares.get(className);
       if (spare) drop(className, spare);
     },
+    /** How many are ready to be used. */
     get size() {
-      return spares.size;
+      return [...spares.values()].filter(({ host }) => host.loaded).length;
     },
     async close(): Promise<void> {
       const all = [...spares.values()];

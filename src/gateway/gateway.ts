@@ -60,6 +60,7 @@ export function openGateway({
   const listener = () => ({ host: settings.host, port: listening.port, publicUrl: settings.public_url });
   const addresses = createAddressRule({ listener, now });
   const upstream = createUpstream({ idleMsMax: upstream_idle_ms, now: () => performance.now() });
+  metrics.gauge("gatehouse_gateway_requests_in_flight", "Gateway requests under way", upstream.count);
   const forward = createProxy({
     access,
     origins,
@@ -75,6 +76,7 @@ export function openGateway({
 
   return {
     forward,
+    inFlight: upstream.count,
     gateways,
     providers,
     table,

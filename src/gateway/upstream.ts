@@ -53,7 +53,7 @@ export function createUpstream({ idleMsMax, now }: { idleMsMax: number; now: () 
     return exchange;
   }
 
-  return { send, stop: () => clearInterval(sweeper) };
+  return { send, count: () => live.size, stop: () => clearInterval(sweeper) };
 }
 
 /** One call under way. A class, because every request makes one: methods on a prototype cost it nothing. */

@@ -111,6 +111,38 @@ describe("leaving", () => {
   });
 });
 
+test("150 clients that leave, before and in mid-stream, leave nothing behind and disturb nobody", async () => {
+  await using fake = startProvider(async (request) => {
+    const kind = new URL(request.url).searchParams.get("kind");
+    if (kind === "slow") await new Promise((gone) => request.signal.addEventListener("abort", gone));
+    const body = async function* () {
+      yield "data: 1\n\n";
+      if (kind === "endless") await new Promise((gone) => request.signal.addEventListener("abort", gone));
+      await Bun.sleep(20);
+      yield "data: 2\n\n";
+    };
+    return new Response(body as never, { headers: { "content-type": "text/event-stream" } });
+  });
+  await using open = await startGatewayHouse(fake.url);
+  await open.setGateway({ authentication: false });
+  const leave = async (kind: string): Promise<void> => {
+    const controller = new AbortController();
+    const answer = fetch(`${open.base}/openai/x?kind=${kind}`, { signal: controller.signal });
+    if (kind === "endless") await (await answer).body?.getReader().read();
+    else await until(() => open.parts.gateway.inFlight() > 0);
+    controller.abort();
+    await answer.catch(() => {});
+  };
+  const stay = async (): Promise<string> => (await fetch(`${open.base}/openai/x?kind=whole`)).text();
+  for (let round = 0; round < 15; round++) {
+    const leaving = Array.from({ length: 10 }, (_, index) => leave(index % 2 === 0 ? "endless" : "slow"));
+    const staying = Array.from({ length: 5 }, stay);
+    await Promise.all(leaving);
+    expect(await Promise.all(staying)).toEqual(Array.from({ length: 5 }, () => "data: 1\n\ndata: 2\n\n"));
+  }
+  await until(() => open.parts.gateway.inFlight() === 0);
+}, 20_000);
+
 test("a client that stalls makes the provider stall; nothing piles up in between", async () => {
   const TOTAL = 256 * 1024 * 1024;
   const piece = Buffer.alloc(256 * 1024, 120);
