@@ -9,8 +9,10 @@ import { Webhook as StandardWebhook } from "standardwebhooks";
 import Stripe from "stripe";
 import { Webhook as SvixWebhook } from "svix";
 import twilio from "twilio";
-import { startHouse } from "../support/house.ts";
-import { agentNames, eventsOf, send } from "../support/webhooks.ts";
+import { type HouseOptions, startHouse as startAny } from "../support/house.ts";
+import { agentNames, eventsOf, HOOKS, send } from "../support/webhooks.ts";
+
+const startHouse = (options: HouseOptions) => startAny({ ...options, settings: { hooks: HOOKS, ...options.settings } });
 
 const SECRET = "a-shared-secret-of-the-test";
 const WHSEC = `whsec_${Buffer.from("0123456789abcdef0123456789abcdef").toString("base64")}`;

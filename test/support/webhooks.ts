@@ -1,10 +1,20 @@
 // Sending webhooks to a house as a sender would, and looking at what became of them.
 import { createHmac } from "node:crypto";
+import { parseConfig } from "../../src/platform/config.ts";
 import { type House, type HouseOptions, startHouse } from "./house.ts";
 
 export const SECRET = "It's a Secret to Everybody".replaceAll(" ", "_");
 
 export type Sent = { status: number; headers: Headers; text: string };
+
+/** Patient: a busy machine must not turn an answer into a 202. */
+export const HOOKS = { ...defaultHooks(), ack_ms: 60_000 };
+
+function defaultHooks() {
+  const config = parseConfig({ env: {}, flags: {} });
+  if (!config.ok) throw new Error(config.problems.join());
+  return config.settings.hooks;
+}
 
 /** Every source of these tests has the same secret. */
 export function startHookHouse(options: HouseOptions = {}): Promise<House> {
@@ -20,7 +30,7 @@ export function startHookHouse(options: HouseOptions = {}): Promise<House> {
     "DOCKER_REGISTRY",
   ];
   const env = Object.fromEntries(names.map((name) => [`${name}_WEBHOOK_SECRET`, SECRET]));
-  return startHouse({ ...options, env: { ...env, ...options.env } });
+  return startHouse({ ...options, settings: { hooks: HOOKS, ...options.settings }, env: { ...env, ...options.env } });
 }
 
 export const sign = (body: string | Uint8Array, secret = SECRET): string =>
