@@ -8,8 +8,9 @@ import type { ExchangeInput } from "./exchange.ts";
 import type { Host } from "./host.ts";
 import type { Ledger } from "./ledger.ts";
 import type { CallBy, CallOutcome, DeliveryFacts, FromAgent, SocketInfo } from "./protocol.ts";
-import { agentsFolder, createRoster, type RosterLimits, type Seat } from "./roster.ts";
+import { agentsFolder, createRoster, type RosterLimits } from "./roster.ts";
 import { databasePath, isAgentName } from "./runtime/names.ts";
+import type { Seat } from "./seat.ts";
 import { readVanishing } from "./vanishing-file.ts";
 
 export type Agents = ReturnType<typeof createAgents>;
@@ -146,19 +147,18 @@ export function createAgents(parts: AgentsParts) {
     const kept = { state: null, tags: [], readonly: false, protocol: true };
     const info: SocketInfo = { socket: ++lastSocket, id, uri: url, headers, mayWriteState, kept };
     const client: Client = { ws, info, mayEdit, greeted: false };
-    const refuse = (error: AppError): void => {
-      const [code, reason] = CLOSE_BY_ERROR[error.code] ?? CLOSE.failed;
-      ws.close(code, reason);
-    };
+    const leave = (): void => roster.detach(className, name, info.socket);
     const event = (message: Parameters<Host["event"]>[0]): void =>
       roster.enter(className, name, {
+        isArrival: message.type !== "frame",
         give: (host) => {
           if (!host.event(message)) ws.close(...CLOSE.busy);
-          if (message.type === "closed") roster.detach(className, name, info.socket);
+          if (message.type === "closed") leave();
         },
         refuse: (error) => {
-          if (message.type === "closed") roster.detach(className, name, info.socket);
-          else refuse(error);
+          // A client that was never let in is not told of its own leaving.
+          if (message.type !== "frame") leave();
+          if (message.type !== "closed") ws.close(...(CLOSE_BY_ERROR[error.code] ?? CLOSE.failed));
         },
       });
 
@@ -177,7 +177,7 @@ export function createAgents(parts: AgentsParts) {
           roster.seat(className, name)?.phase === "live" || catalog.get(className)?.hooks.includes("onClose");
         if (wanted && client.greeted)
           event({ type: "closed", socket: info.socket, code, reason, clean: code !== 1006 });
-        else roster.detach(className, name, info.socket);
+        else leave();
       },
     };
   }

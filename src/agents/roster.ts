@@ -1,15 +1,18 @@
 // Which agents have a thread right now: started on demand, put to sleep when idle, bounded in number, woken when due.
-import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { AppError, toAppError } from "../platform/errors.ts";
 import type { Log } from "../platform/log.ts";
 import type { AgentClassEntry, Catalog } from "./catalog.ts";
-import { CLOSE, type Client, createClients } from "./clients.ts";
+import { CLOSE, type Client } from "./clients.ts";
+import { createDestruction } from "./destruction.ts";
+import { createDueWatch } from "./due-watch.ts";
 import { type Bye, type Ending, type Host, type HostLimits, RETRY_SOON, startHost } from "./host.ts";
 import type { Ledger } from "./ledger.ts";
 import type { FromAgent, Problem } from "./protocol.ts";
 import { databasePath } from "./runtime/names.ts";
+import { createSeat, type Errand, forgive, isForgettable, noteCrash, noteRest, type Seat } from "./seat.ts";
 import { createSpares } from "./spares.ts";
+import { createThreads } from "./threads.ts";
 
 export type Roster = ReturnType<typeof createRoster>;
 export type RosterLimits = HostLimits & {
@@ -26,31 +29,6 @@ export type RosterLimits = HostLimits & {
   reloadMsMax: number;
 };
 
-/** Something on its way to an agent: given to its thread, or refused; never neither. */
-export type Errand = { give(host: Host): void; refuse(error: AppError): void };
-
-export type Phase = "asleep" | "creating" | "waiting" | "live" | "stopping" | "stuck" | "destroying";
-export type Seat = {
-  key: string;
-  className: string;
-  name: string;
-  phase: Phase;
-  host: Host | undefined;
-  errands: Errand[];
-  audience: ReturnType<typeof createClients>;
-  known: boolean;
-  ledgerDueMs: number | null;
-  /** Ledger writes not on disk yet: until then this record, not the ledger, is the truth. */
-  writing: number;
-  activeMs: number;
-  launchedMs: number;
-  crashes: number;
-  crashedMs: number;
-  restUntilMs: number;
-  waitTimer: Timer | undefined;
-  condemned: PromiseWithResolvers<void> | undefined;
-};
-
 export type RosterParts = {
   folder: string;
   worker: string;
@@ -64,27 +42,26 @@ export type RosterParts = {
   onDestroyed: (className: string, name: string) => void;
 };
 
-const HEALTHY_MS = 60_000; // a thread that lived this long was no part of a crash loop
-const RESTLESS_CRASHES = 2; // the first restarts are at once: most crashes are one bad request
-const REST_MS_MAX = 60_000;
 const READY_MS = 10; // preparing a spare takes the time of a core; the answer under way comes first
 const ROOMY = 4; // with fewer threads than this, a free place would cost more wakes than it saves
-const DUE_ROWS_MAX = 500;
-const DUE_CHECK_MS_MAX = 60_000; // clocks jump; a look at the ledger once a minute is cheap
-
-export function restMs(crashes: number): number {
-  return crashes <= RESTLESS_CRASHES ? 0 : Math.min(1000 * 2 ** (crashes - RESTLESS_CRASHES - 1), REST_MS_MAX);
-}
-
 export function createRoster(parts: RosterParts) {
   const { folder, worker, catalog, ledger, secretsOf, limits, log, now, onAsk, onDestroyed } = parts;
   const seats = new Map<string, Seat>();
-  /** Seats with a thread, the longest idle first. */
-  const threads = new Map<string, Seat>();
+  const threads = createThreads({
+    idleMs: limits.idleMs,
+    log,
+    now,
+    onStuck: (seat) => refuseAll(seat, new AppError("agent.stuck")),
+    onBusy(seat, host) {
+      const entry = catalog().get(seat.className);
+      // Its code changed while it was asked to sleep: then it is not enough that it stays awake.
+      if (entry && entry.fingerprint !== seat.fingerprint) void threads.retire(seat, host, limits.reloadMsMax);
+      else giveAll(seat, host);
+    },
+  });
   const waiting = new Set<Seat>();
   const start = (entry: AgentClassEntry) => startHost(worker, entry.className, entry.source, limits, now);
   const spares = createSpares(start, limits.sparesMax, now);
-  let dueTimer: Timer | undefined;
   let stopping = false;
   const ticker = setInterval(tick, limits.beatMs);
 
@@ -92,26 +69,7 @@ export function createRoster(parts: RosterParts) {
     const key = `${className}/${name}`;
     const known = seats.get(key);
     if (known) return known;
-    const row = ledger.one(className, name);
-    const seat: Seat = {
-      key,
-      className,
-      name,
-      phase: "asleep",
-      host: undefined,
-      errands: [],
-      audience: createClients(key),
-      known: row !== undefined,
-      ledgerDueMs: row?.due_ms ?? null,
-      writing: 0,
-      activeMs: now(),
-      launchedMs: 0,
-      crashes: 0,
-      crashedMs: 0,
-      restUntilMs: 0,
-      waitTimer: undefined,
-      condemned: undefined,
-    };
+    const seat = createSeat(className, name, ledger.one(className, name), now());
     seats.set(key, seat);
     return seat;
   }
@@ -121,12 +79,12 @@ export function createRoster(parts: RosterParts) {
     seat.activeMs = now();
     if (seat.phase === "live" && seat.host?.ended) seat.phase = "stopping"; // its thread is about to be gone: wait for it
     if (seat.phase === "live" && seat.host) {
-      threads.delete(seat.key); // to the end of the line: most recently used
-      threads.set(seat.key, seat);
+      threads.touch(seat);
       errand.give(seat.host);
     } else if (stopping) errand.refuse(new AppError("server.stopping", RETRY_SOON));
     else if (seat.phase === "stuck") errand.refuse(new AppError("agent.stuck"));
-    else if (seat.errands.length >= limits.inboxMax) errand.refuse(new AppError("agent.busy", RETRY_SOON));
+    else if (seat.errands.length >= limits.inboxMax && !errand.isArrival)
+      errand.refuse(new AppError("agent.busy", RETRY_SOON));
     else {
       seat.errands.push(errand);
       if (seat.phase === "asleep") wake(seat);
@@ -134,6 +92,11 @@ export function createRoster(parts: RosterParts) {
   }
 
   function wake(seat: Seat): void {
+    if (seat.condemned) return; // whoever waits meets the new agent
+    if (stopping) {
+      refuseAll(seat, new AppError("server.stopping", RETRY_SOON));
+      return;
+    }
     const entry = catalog().get(seat.className);
     const restsMs = seat.restUntilMs - now();
     if (!entry) refuseAll(seat, new AppError(catalog().isBroken(seat.className) ? "agent.broken" : "agent.class"));
@@ -166,7 +129,7 @@ export function createRoster(parts: RosterParts) {
       waiting.delete(seat);
       refuseAll(seat, new AppError("agent.busy", RETRY_SOON));
     }, limits.waitMsMax);
-    makeRoom();
+    threads.makeRoom(waiting.size);
   }
 
   function launch(seat: Seat, entry: AgentClassEntry): void {
@@ -175,7 +138,8 @@ export function createRoster(parts: RosterParts) {
     seat.phase = "live";
     seat.host = host;
     seat.launchedMs = now();
-    threads.set(seat.key, seat);
+    seat.fingerprint = entry.fingerprint;
+    threads.touch(seat);
     host.assign(
       {
         name,
@@ -197,7 +161,8 @@ export function createRoster(parts: RosterParts) {
         },
         event: ({ type, payload }) => log.debug("agent.event", { agent: seat.key, type, ...payload }),
         problem: (problem) => log.error("agent.error", { agent: seat.key, ...problem }),
-        destroy: () => void destroy(className, name),
+        destroy: () =>
+          void destruction.destroy(seat).catch((error) => log.error("agent.undestroyed", { agent: seat.key, error })),
         ended: (ending) => onEnded(seat, host, ending),
       },
     );
@@ -208,16 +173,7 @@ export function createRoster(parts: RosterParts) {
   function getReady(entry: AgentClassEntry): void {
     if (stopping) return;
     if (catalog().get(entry.className) === entry) spares.prepare(entry);
-    if (threads.size >= limits.liveMax && limits.liveMax >= ROOMY && waiting.size === 0) sleepOne();
-  }
-
-  function sleepOne(): boolean {
-    for (const seat of threads.values()) {
-      if (seat.phase !== "live" || !seat.host?.idle) continue;
-      void retire(seat, seat.host, null);
-      return true;
-    }
-    return false;
+    if (threads.size >= limits.liveMax && limits.liveMax >= ROOMY && waiting.size === 0) threads.sleepOne();
   }
 
   function giveAll(seat: Seat, host: Host): void {
@@ -237,12 +193,12 @@ export function createRoster(parts: RosterParts) {
 
   function onEnded(seat: Seat, host: Host, { bye, problem }: Ending): void {
     if (seat.host !== host) return;
-    threads.delete(seat.key);
+    threads.remove(seat);
     seat.host = undefined;
     if (bye) noteSleep(seat, bye);
-    else if (!seat.condemned) noteCrash(seat, problem);
+    else if (!seat.condemned) onCrash(seat, problem);
     seat.phase = "asleep";
-    if (seat.condemned) void erase(seat);
+    if (seat.condemned) void destruction.erase(seat);
     else if (seat.errands.length > 0) wake(seat);
     else forgetIfEmpty(seat);
     pump();
@@ -251,28 +207,23 @@ export function createRoster(parts: RosterParts) {
   function noteSleep(seat: Seat, { dueMs, bytes, queueLength }: Bye): void {
     const { className, name } = seat;
     seat.ledgerDueMs = dueMs;
-    if (now() - seat.launchedMs > HEALTHY_MS) seat.crashes = 0;
+    noteRest(seat, now());
     record(seat, { do: "slept", className, name, atMs: now(), dueMs, bytes, queueLength }).then(
-      () => armDue(),
+      () => due.arm(),
       () => {}, // the ledger logged it; its row says an earlier time, which costs one needless wake
     );
   }
 
-  function noteCrash(seat: Seat, problem: Problem | undefined): void {
-    seat.crashes = now() - seat.launchedMs > HEALTHY_MS ? 1 : seat.crashes + 1;
-    const restsMs = restMs(seat.crashes);
-    seat.crashedMs = now();
-    seat.restUntilMs = now() + restsMs;
+  function onCrash(seat: Seat, problem: Problem | undefined): void {
+    const restsMs = noteCrash(seat, now());
     log.error("agent.crashed", { agent: seat.key, crashes: seat.crashes, restsMs, ...problem });
     // A client that was never greeted would wait for ever; it comes back by itself.
     seat.audience.closeAll(CLOSE.failed, (client) => !client.greeted);
-    armDue();
+    due.arm();
   }
 
-  /** An empty seat costs memory for nothing, but only a row on disk may speak for it. */
   function forgetIfEmpty(seat: Seat): void {
-    const empty = seat.phase === "asleep" && seat.audience.clients.size === 0 && seat.errands.length === 0;
-    if (empty && seat.writing === 0 && seat.crashes === 0) seats.delete(seat.key);
+    if (isForgettable(seat)) seats.delete(seat.key);
   }
 
   async function record(seat: Seat, entry: Parameters<Ledger["write"]>[0]): Promise<void> {
@@ -293,144 +244,48 @@ export function createRoster(parts: RosterParts) {
       seat.phase = "asleep";
       wake(seat);
     }
-    makeRoom();
-  }
-
-  /** As many idle agents are put to sleep as others wait; one that works never is. */
-  function makeRoom(): void {
-    let wanted = waiting.size;
-    for (const seat of threads.values()) if (seat.phase === "stopping") wanted--;
-    while (wanted-- > 0 && sleepOne());
-  }
-
-  async function retire(seat: Seat, host: Host, drainMs: number | null): Promise<void> {
-    seat.phase = "stopping";
-    const how = await host.stop(drainMs);
-    if (seat.host !== host) return; // ended, and already looked after
-    if (how === "stuck") markStuck(seat);
-    else if (how === "busy" && seat.phase === "stopping") {
-      seat.phase = "live";
-      giveAll(seat, host);
-    }
-  }
-
-  function markStuck(seat: Seat): void {
-    seat.phase = "stuck";
-    log.error("agent.stuck", { agent: seat.key });
-    refuseAll(seat, new AppError("agent.stuck"));
+    threads.makeRoom(waiting.size);
   }
 
   function tick(): void {
-    for (const seat of [...threads.values()]) {
-      const { host } = seat;
-      if (!host) continue;
-      if (seat.phase !== "stuck" && host.stalled()) void kill(seat, host);
-      else if (seat.phase === "live" && now() - seat.activeMs > limits.idleMs && host.idle) {
-        void retire(seat, host, null);
-      }
-    }
-    if (waiting.size > 0) makeRoom();
+    threads.watch();
+    if (waiting.size > 0) threads.makeRoom(waiting.size);
     spares.expire(limits.spareIdleMs);
-    for (const seat of seats.values()) if (seat.crashes > 0) forgive(seat);
-  }
-
-  /** Crashes count while they follow each other closely; a sleeping agent that had none for a while is as good as new. */
-  function forgive(seat: Seat): void {
-    if (seat.restUntilMs > 0 && seat.restUntilMs <= now()) {
-      seat.restUntilMs = 0;
-      armDue();
-    }
-    if (!seat.host && now() - seat.crashedMs > HEALTHY_MS) {
-      seat.crashes = 0;
+    let rested = false;
+    for (const seat of seats.values()) {
+      if (seat.crashes === 0) continue;
+      rested = forgive(seat, now()) || rested;
       forgetIfEmpty(seat);
     }
+    if (rested) due.arm();
   }
 
-  async function kill(seat: Seat, host: Host): Promise<void> {
-    log.error("agent.stalled", { agent: seat.key });
-    seat.phase = "stopping";
-    if ((await host.end(new AppError("agent.gone"))) === "stuck" && seat.host === host) markStuck(seat);
-  }
-
-  // Due work
-
-  function armDue(): void {
-    clearTimeout(dueTimer);
-    if (stopping) return;
-    const nextMs = ledger.nextDueMs(now());
-    const overdue = ledger.due(now(), classNames(), DUE_ROWS_MAX).some((row) => canWake(row.class, row.name));
-    const inMs = overdue ? 0 : nextMs === null ? DUE_CHECK_MS_MAX : nextMs - now();
-    dueTimer = setTimeout(wakeDue, Math.min(Math.max(inMs, 0), DUE_CHECK_MS_MAX));
-    dueTimer.unref();
-  }
-
-  /** Only as many at once as could run: the rest is found again when a thread is free. */
-  function wakeDue(): void {
-    if (stopping) return;
-    let room = limits.liveMax - waiting.size;
-    for (const { host } of threads.values()) if (!host?.idle) room--;
-    for (const row of ledger.due(now(), classNames(), DUE_ROWS_MAX)) {
-      if (!canWake(row.class, row.name)) continue;
-      if (room-- <= 0) {
-        clearTimeout(dueTimer);
-        dueTimer = setTimeout(wakeDue, limits.beatMs);
-        return;
-      }
-      wake(seatOf(row.class, row.name));
-    }
-    armDue();
-  }
-
-  const classNames = () =>
-    catalog()
-      .list()
-      .map((entry) => entry.className);
-
-  function canWake(className: string, name: string): boolean {
-    const seat = seats.get(`${className}/${name}`);
-    return !seat || (seat.phase === "asleep" && seat.restUntilMs <= now() && seat.writing === 0);
-  }
-
-  // Destruction
-
-  function destroy(className: string, name: string): Promise<void> {
-    const seat = seatOf(className, name);
-    if (seat.condemned) return seat.condemned.promise;
-    const condemned = Promise.withResolvers<void>();
-    seat.condemned = condemned;
-    seat.audience.closeAll(CLOSE.destroyed);
-    record(seat, { do: "condemn", className, name }).then(
-      async () => {
-        if (seat.host) {
-          const { host } = seat;
-          seat.phase = "destroying";
-          if ((await host.end(new AppError("agent.destroyed"))) === "stuck" && seat.host === host) markStuck(seat);
-        } else await erase(seat);
-      },
-      (error) => condemned.reject(error),
-    );
-    return condemned.promise;
-  }
-
-  async function erase(seat: Seat): Promise<void> {
-    const { className, name, condemned } = seat;
-    seat.phase = "destroying";
-    await removeFiles(className, name);
-    await record(seat, { do: "forget", className, name });
-    seat.condemned = undefined;
-    seat.known = false;
-    seat.ledgerDueMs = null;
-    seat.phase = "asleep";
-    onDestroyed(className, name);
-    condemned?.resolve();
-    if (seat.errands.length > 0) wake(seat);
-    else forgetIfEmpty(seat);
-  }
-
-  async function removeFiles(className: string, name: string): Promise<void> {
-    const path = databasePath(folder, className, name);
-    for (const suffix of ["", "-wal", "-shm"]) await rm(`${path}${suffix}`, { force: true });
-  }
+  const due = createDueWatch({
+    ledger,
+    now,
+    classNames: () =>
+      catalog()
+        .list()
+        .map((entry) => entry.className),
+    canWake(className, name) {
+      const seat = seats.get(`${className}/${name}`);
+      return !seat || (seat.phase === "asleep" && seat.restUntilMs <= now() && seat.writing === 0 && !seat.condemned);
+    },
+    room: () => limits.liveMax - waiting.size - threads.working(),
+    wake: (className, name) => wake(seatOf(className, name)),
+    retryMs: limits.beatMs,
+  });
+  const destruction = createDestruction({
+    folder,
+    ledger,
+    record,
+    onStuck: threads.markStuck,
+    onFree(seat) {
+      if (seat.errands.length > 0) wake(seat);
+      else forgetIfEmpty(seat);
+    },
+    onDestroyed,
+  });
 
   function hangUp(): void {
     for (const seat of seats.values()) seat.audience.closeAll(CLOSE.restarting);
@@ -439,7 +294,7 @@ export function createRoster(parts: RosterParts) {
   return {
     hangUp,
     enter,
-    destroy,
+    destroy: (className: string, name: string) => destruction.destroy(seatOf(className, name)),
     seat: (className: string, name: string) => seats.get(`${className}/${name}`),
     seats: () => [...seats.values()],
     attach(className: string, name: string, client: Client): boolean {
@@ -467,32 +322,24 @@ export function createRoster(parts: RosterParts) {
         for (const seat of [...seats.values()]) {
           if (seat.className !== className) continue;
           if (gone) seat.audience.closeAll(CLOSE.unknownClass);
-          if (seat.phase === "live" && seat.host) void retire(seat, seat.host, limits.reloadMsMax);
+          if (seat.phase === "live" && seat.host) void threads.retire(seat, seat.host, limits.reloadMsMax);
         }
       }
-      armDue();
+      due.arm();
     },
     /** What a crash left: half-removed agents, and work that is due. */
     async resume(): Promise<void> {
-      for (const { class: className, name } of ledger.condemned()) {
-        await removeFiles(className, name);
-        await ledger.write({ do: "forget", className, name });
-        onDestroyed(className, name);
-      }
-      armDue();
+      await destruction.finish();
+      due.arm();
     },
     async stop(): Promise<void> {
       stopping = true;
       clearInterval(ticker);
-      clearTimeout(dueTimer);
+      due.stop();
       for (const seat of [...waiting]) refuseAll(seat, new AppError("server.stopping", RETRY_SOON));
       waiting.clear();
       hangUp();
-      const live = [...threads.values()];
-      await Promise.all([
-        ...live.map((seat) => seat.host && retire(seat, seat.host, limits.stopMsMax)),
-        spares.close(),
-      ]);
+      await Promise.all([threads.stop(limits.stopMsMax), spares.close()]);
     },
   };
 }

@@ -33,7 +33,7 @@ const code = (promise: Promise<unknown>) =>
 
 describe("refusals", () => {
   test("an agent that throws, exits, hangs or cannot start is told apart, and answers again afterwards", async () => {
-    await using agents = await startAgents({ files: { "receiver.ts": RECEIVER }, limits: { handlerMsMax: 200 } });
+    await using agents = await startAgents({ files: { "receiver.ts": RECEIVER }, limits: { handlerMsMax: 2_000 } });
     expect(await code(agents.deliver("nobody", "a", delivery("x")))).toBe("agent.class");
     expect(await code(agents.deliver("receiver", "a", delivery("throw")))).toBe("agent.failed");
     expect(await code(agents.deliver("receiver", "a", delivery("wait")))).toBe("agent.slow");
@@ -45,7 +45,7 @@ describe("refusals", () => {
   test("calls beyond the bound are refused as busy while the ones before are under way", async () => {
     await using agents = await startAgents({
       files: { "receiver.ts": RECEIVER },
-      limits: { callsMax: 2, handlerMsMax: 500 },
+      limits: { callsMax: 2, handlerMsMax: 2_000 },
     });
     await agents.deliver("receiver", "a", delivery("x"));
     const first = [1, 2].map(() => code(agents.deliver("receiver", "a", delivery("wait"))));

@@ -30,6 +30,28 @@ describe("bounds on clients", () => {
     expect(await two.call("add")).toBe(1);
   });
 
+  test("clients that all come at once are all let in, also when they are more than the inbox holds", async () => {
+    await using house = await startAgentHouse({ files: FILES, agent: { inbox_max: 2 } });
+    const clients = Array.from({ length: 20 }, () => openClient(house, "open", "a"));
+    await Promise.all(clients.map((client) => client.ready));
+    expect(clients.flatMap((client) => client.closes)).toEqual([]);
+    for (const client of clients) client.close();
+  });
+
+  test("a client that finds every thread at work is told to come back, and leaves no trace", async () => {
+    await using house = await startAgentHouse({ files: FILES, agent: { live_max: 1, wait_ms: 0 } });
+    using worker = openClient(house, "open", "busy");
+    await worker.ready;
+    const working = failure(worker.call("wait"));
+    await until(() => house.parts.agents.roster.seat("open", "busy")?.host?.idle === false);
+    using client = openClient(house, "open", "a");
+    await until(() => client.closes.length > 0);
+    expect(client.closes[0]).toEqual({ code: 1013, reason: "The agent is busy" });
+    await until(() => house.parts.agents.roster.seat("open", "a") === undefined);
+    worker.close();
+    await working;
+  });
+
   test("frames beyond what an agent may have in hand close the connection that sends them", async () => {
     await using house = await startAgentHouse({ files: FILES, agent: { frames_max: 4 } });
     using client = openClient(house, "open", "a");

@@ -1,6 +1,6 @@
 // Agents that do harm, each beside a healthy one that never notices.
 import { describe, expect, test } from "bun:test";
-import { type Errand, restMs } from "../../src/agents/roster.ts";
+import { type Errand, restMs } from "../../src/agents/seat.ts";
 import { failure, startAgents, until } from "../support/agents.ts";
 
 const HEALTHY = `

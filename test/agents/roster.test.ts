@@ -1,7 +1,7 @@
 // Threads come and go under the agents: bounded in number, asleep when idle, woken by whatever happens next.
 import { describe, expect, test } from "bun:test";
 import { liveBound } from "../../src/agents/bounds.ts";
-import { restMs } from "../../src/agents/roster.ts";
+import { restMs } from "../../src/agents/seat.ts";
 import { openClient, startAgentHouse } from "../support/agent-house.ts";
 import { failure, startAgents, until } from "../support/agents.ts";
 

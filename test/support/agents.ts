@@ -1,4 +1,5 @@
 // Agents without a house around them: real threads, real files, a folder that goes away afterwards.
+import { setDefaultTimeout } from "bun:test";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -6,6 +7,9 @@ import { type AgentsParts, createAgents } from "../../src/agents/agents.ts";
 import { openLedger } from "../../src/agents/ledger.ts";
 import { createLog } from "../../src/platform/log.ts";
 import { THREADS } from "./threads.ts";
+
+// Threads start slowly when everything else on the machine is busy; nothing here should fail for that.
+setDefaultTimeout(30_000);
 
 export const LIMITS: AgentsParts["limits"] = {
   liveMax: 16,

@@ -2,10 +2,11 @@
 import type { Database, SQLQueryBindings, Statement } from "bun:sqlite";
 import { openDatabase } from "../../platform/sqlite.ts";
 
+/** As few pages as can be: there may be a hundred thousand of these files on a memory card. */
 const MIGRATIONS = [
   `create table gatehouse_state (id integer primary key check (id = 1), state text not null) strict;
    create table gatehouse_queue (
-     seq integer primary key autoincrement,
+     seq integer primary key,
      id text not null unique,
      callback text not null,
      payload text not null,
@@ -28,7 +29,7 @@ const MIGRATIONS = [
      interval_s real,
      retry text not null,
      attempts integer not null default 0
-   ) strict;
+   ) strict, without rowid;
    create index gatehouse_schedules_due on gatehouse_schedules (due_ms);
    create table gatehouse_dead (
      id text primary key,
@@ -39,7 +40,7 @@ const MIGRATIONS = [
      error text not null,
      attempts integer not null,
      died_ms integer not null
-   ) strict;
+   ) strict, without rowid;
    create table gatehouse_fibers (
      id text primary key,
      name text not null,
@@ -51,7 +52,7 @@ const MIGRATIONS = [
      attempts integer not null default 0,
      created_ms integer not null,
      updated_ms integer not null
-   ) strict;`,
+   ) strict, without rowid;`,
 ];
 
 export function openAgentDatabase(path: string): Database {

@@ -33,9 +33,9 @@ export function createDeadLetters(db: Database, keepMax: number, now: () => numb
   );
   const trim = held(
     db,
-    "delete from gatehouse_dead where id not in (select id from gatehouse_dead order by died_ms desc, rowid desc limit ?)",
+    "delete from gatehouse_dead where id not in (select id from gatehouse_dead order by died_ms desc, id desc limit ?)",
   );
-  const list = held<Row, [number]>(db, "select * from gatehouse_dead order by died_ms desc, rowid desc limit ?");
+  const list = held<Row, [number]>(db, "select * from gatehouse_dead order by died_ms desc, id desc limit ?");
   const one = held<Row, [string]>(db, "select * from gatehouse_dead where id = ?");
   const remove = held(db, "delete from gatehouse_dead where id = ?");
 

@@ -65,7 +65,7 @@ export function createFibers({ db, pace, work, now, newId, emit, onFailure }: Fi
   const byKey = held<Row, [string]>(db, "select * from gatehouse_fibers where key = ?");
   const list = held<Row, [string | null, number]>(
     db,
-    "select * from gatehouse_fibers where ?1 is null or status = ?1 order by created_ms, rowid limit ?2",
+    "select * from gatehouse_fibers where ?1 is null or status = ?1 order by created_ms, id limit ?2",
   );
   const stash = held(db, "update gatehouse_fibers set snapshot = ?, updated_ms = ? where id = ?");
   const settle = held(db, "update gatehouse_fibers set status = ?, error = ?, updated_ms = ? where id = ?");

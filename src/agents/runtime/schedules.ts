@@ -55,10 +55,10 @@ export function createSchedules(parts: LaneParts & { schedulesMax: number; timez
   );
   const count = held<{ n: number }, []>(db, "select count(*) as n from gatehouse_schedules");
   const byId = held<Row, [string]>(db, "select * from gatehouse_schedules where id = ?");
-  const all = held<Row, []>(db, "select * from gatehouse_schedules order by due_ms, rowid");
+  const all = held<Row, []>(db, "select * from gatehouse_schedules order by due_ms, id");
   const due = held<Row, [number, number]>(
     db,
-    "select * from gatehouse_schedules where due_ms <= ? order by due_ms, rowid limit ?",
+    "select * from gatehouse_schedules where due_ms <= ? order by due_ms, id limit ?",
   );
   const remove = held(db, "delete from gatehouse_schedules where id = ?");
   const start = held(db, "update gatehouse_schedules set attempts = attempts + 1 where id = ?");
