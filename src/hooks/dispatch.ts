@@ -208,6 +208,7 @@ export function createDispatch(parts: DispatchParts) {
         busy: [...inFlight],
       });
       for (const job of taken) void attempt(job);
+      if (taken.length > 0) again = true; // there may be more than one handful
       if (nextMs !== null) wakeAt(nextMs);
     } catch (error) {
       log.error("hook.dispatch", { error });

@@ -80,9 +80,10 @@ export function createIntake(parts: IntakeParts) {
     };
     const body = await proven(source, request, head, refuse);
 
-    const payload = await readPayload(request.headers.get("content-type") ?? "", url.searchParams, body);
+    const query = new URLSearchParams(path.split("?")[1] ?? ""); // without the token that may have been in it
+    const payload = await readPayload(request.headers.get("content-type") ?? "", query, body);
     if (!payload.ok) throw refuse("payload", payload.reason, "hook.payload", body.length, payload.reason);
-    const reading: Reading = { headers: request.headers, query: url.searchParams, payload: payload.json };
+    const reading: Reading = { headers: request.headers, query, payload: payload.json };
     const handshake = source.handshakes.find(({ matches }) => matches(reading));
     if (handshake) return shake(source, handshake, reading);
 

@@ -17,8 +17,9 @@ export function createAnswers({ db, retention }: Pick<JournalStore, "db" | "rete
        and e.source = d.source and e.ordered = 1 and e.status in ('pending', 'held') and e.seq < d.seq))
      order by due_ms, seq limit ?`,
   );
-  const next = db.prepare<{ due_ms: number | null }, []>(
-    "select min(due_ms) as due_ms from deliveries where status = 'pending'",
+  // Later than now: what is due and was not taken waits for something else, such as the one before it.
+  const next = db.prepare<{ due_ms: number | null }, [number]>(
+    "select min(due_ms) as due_ms from deliveries where status = 'pending' and due_ms > ?",
   );
   const lease = db.prepare<void, [number, number]>(
     "update deliveries set attempts = attempts + 1, due_ms = ? where seq = ?",
@@ -53,7 +54,7 @@ export function createAnswers({ db, retention }: Pick<JournalStore, "db" | "rete
         for (const { seq } of taken) lease.run(nowMs + leaseMs, seq);
       }).immediate();
       const full = taken.map((row) => withContent({ ...row, attempts: row.attempts + 1 }));
-      return { taken: full, nextMs: next.get()?.due_ms ?? null };
+      return { taken: full, nextMs: next.get(nowMs)?.due_ms ?? null };
     },
     resume: ({ nowMs, attemptsMax }) => {
       db.run(

@@ -10,7 +10,7 @@ import {
   jittered,
   type Outcome,
 } from "../../src/hooks/dispatch.ts";
-import { createJournal } from "../../src/hooks/journal.ts";
+import { createJournal, type Journal } from "../../src/hooks/journal.ts";
 import type { Append } from "../../src/hooks/journal-schema.ts";
 import { AppError, type ErrorCode } from "../../src/platform/errors.ts";
 import { createLog } from "../../src/platform/log.ts";
@@ -26,7 +26,15 @@ const answer = (status: number): Answer => ({ status, headers: [], body: new Uin
 /** A journal and a dispatch whose clock only moves when the test says so. */
 function openDispatch(deliver: Deliver) {
   const folder = temporaryFolder();
-  const journal = createJournal(WORKER, join(folder.path, "journal.db"), { bytesMax: 1 << 30, ageMsMax: 1e12 });
+  const real = createJournal(WORKER, join(folder.path, "journal.db"), { bytesMax: 1 << 30, ageMsMax: 1e12 });
+  let asked = 0;
+  const journal: Journal = {
+    ...real,
+    ask(question, input) {
+      asked++;
+      return real.ask(question, input);
+    },
+  };
   const outcomes: Outcome[] = [];
   let waiting: { count: number; resolve: () => void } | undefined;
   let nowMs = 1_700_000_000_000;
@@ -48,6 +56,7 @@ function openDispatch(deliver: Deliver) {
     journal,
     dispatch,
     outcomes,
+    asked: () => asked,
     now: () => nowMs,
     advance: (ms: number) => {
       nowMs += ms;
@@ -157,6 +166,22 @@ test("what is under way is not taken a second time", async () => {
   gate.resolve(answer(200));
   await it.ended(1);
   expect((await it.row())?.status).toBe("done");
+});
+
+test("more than a handful is all taken, and one that waits for another is not asked about all the time", async () => {
+  let calls = 0;
+  await using it = openDispatch(async () => {
+    calls++;
+    return answer(calls === 1 ? 500 : 200);
+  });
+  const ordered = (identifier: string): Append => ({ ...delivery(it.now()), identifier, ordered: true });
+  await it.journal.append([ordered("line"), ordered("line")]);
+  await it.journal.append(Array.from({ length: 250 }, (_, index) => ordered(`free-${index}`)));
+  await it.dispatch.start();
+  await it.ended(251);
+  const asked = it.asked();
+  await Bun.sleep(100);
+  expect([calls, it.asked() - asked <= 2]).toEqual([251, true]);
 });
 
 test("jitter is a fifth either way", () => {

@@ -296,6 +296,17 @@ describe("routing", () => {
   });
 });
 
+test("a source that takes GET reads the query, without the token in it", async () => {
+  await using house = await startHookHouse({ env: { HOME_ASSISTANT_WEBHOOK_SECRET: SECRET } });
+  const path = `/webhooks/home-assistant?entity_id=light.kitchen&state=on&token=${SECRET}`;
+  expect((await send(house, path, { method: "GET" })).status).toBe(405);
+  await house.api("PATCH", "/api/hooks/sources/home-assistant", { methods: ["POST", "GET"] });
+  expect((await send(house, path.replace(SECRET, "wrong"), { method: "GET" })).status).toBe(401);
+  expect((await send(house, path, { method: "GET" })).status).toBe(200);
+  const [event] = await eventsOf(house, "light.kitchen");
+  expect(JSON.parse(event?.payload ?? "")).toEqual({ entity_id: "light.kitchen", state: "on" });
+});
+
 describe("duplicates", () => {
   test("fifty copies at once are one event, and all are answered 200", async () => {
     await using house = await startHookHouse();
