@@ -1,4 +1,5 @@
 // Thread entry: becomes the log writer or the log reader by the first thing it is told.
+import { setPriority } from "node:os";
 import { openDatabase } from "../../platform/sqlite.ts";
 import { createPricing } from "../pricing.ts";
 import type { Answer, FromThread, PackedRecord, ToReader, ToWriter } from "./protocol.ts";
@@ -11,6 +12,7 @@ declare const self: Worker;
 const SWEEP_MS = 60_000;
 const WAL_BYTES_MAX = 64 * 1024 * 1024; // a long read holds the WAL back; afterwards the file shrinks to this again
 
+const NICE = 10;
 const CHECKPOINT_PAGES = 4_000; // a page that fills over several batches is then copied once, not once a batch
 
 type Message = ToWriter | ToReader;
@@ -27,6 +29,18 @@ self.onmessage = async ({ data }: MessageEvent<Message>) => {
   }
   if (data.type === "stop") process.exit(0);
 };
+
+standBack();
+
+/** Whoever waits for an answer goes first. Linux alone: there a priority belongs to the thread that sets it. */
+function standBack(): void {
+  if (process.platform !== "linux") return;
+  try {
+    setPriority(0, NICE);
+  } catch {
+    // a confined service may not change priorities; then logs compete with requests, and that is all
+  }
+}
 
 function say(message: FromThread): void {
   self.postMessage(message);
