@@ -125,8 +125,9 @@ export function createExchanges(post: (message: ToAgent) => void) {
           if (piece) {
             controller.enqueue(piece);
             if (open.has(id)) post({ type: "credit", id, pieces: 1 });
-          } else if (flow.ended === "broken") controller.error(new Error("The agent stopped in mid-answer"));
-          else controller.close();
+          } else if (flow.ended === "yes") controller.close();
+          // Resets the client, which must not take half an answer for a whole one. A reason would be printed by Bun.
+          else controller.error(undefined);
         },
         cancel: () => cancel(id, new AppError("agent.gone", { say: "The caller left" })),
       },

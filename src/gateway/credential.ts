@@ -3,6 +3,7 @@
 export const TOKEN_PREFIX = "gh_";
 /** Provider credentials travel here; ours may too, and is told apart by its prefix. */
 const SHARED = ["authorization", "x-api-key", "api-key", "x-goog-api-key"] as const;
+const SHARED_NAMES: ReadonlySet<string> = new Set(SHARED);
 
 /**
  * The token that a caller offers. The gateway's own header decides alone when it is there: a wrong one is not rescued
@@ -18,14 +19,14 @@ export function offeredToken(headers: Headers): string | undefined {
   return undefined;
 }
 
-/** Removes from `headers` whatever is ours, valid or not. `isOurs` knows tokens that lack the prefix. */
-export function stripTokens(headers: Headers, isOurs: (value: string) => boolean): void {
-  for (const name of SHARED) {
-    const value = headers.get(name);
-    if (value === null) continue;
-    const token = bare(value);
-    if (token.startsWith(TOKEN_PREFIX) || isOurs(token)) headers.delete(name);
-  }
+/**
+ * Does this header hold something of ours, valid or not? Then it goes no further. `isToken` knows tokens that lack the
+ * prefix.
+ */
+export function holdsToken(name: string, headers: Headers, isToken: (value: string) => boolean): boolean {
+  if (!SHARED_NAMES.has(name)) return false;
+  const token = bare(headers.get(name) ?? "");
+  return token.startsWith(TOKEN_PREFIX) || isToken(token);
 }
 
 function bare(value: string): string {

@@ -1,4 +1,5 @@
 // Which headers cross the gateway, in each direction. Pure.
+import { holdsToken } from "./credential.ts";
 
 /** Belong to one connection (RFC 9110, 7.6.1), or are made anew by whoever sends. */
 const HOP_BY_HOP = [
@@ -68,11 +69,11 @@ export type Upward = {
 };
 
 /** A native copy and a look at the names: cheaper than any way of building the set anew. */
-export function toUpstream(given: Headers): Upward {
+export function toUpstream(given: Headers, isToken: (value: string) => boolean): Upward {
   const headers = new Headers(given);
   let asks = false;
   for (const name of given.keys()) {
-    if (NOT_UPSTREAM.has(name)) headers.delete(name);
+    if (NOT_UPSTREAM.has(name) || holdsToken(name, given, isToken)) headers.delete(name);
     else if (isOurs(name)) {
       headers.delete(name);
       asks ||= !name.endsWith("-authorization");

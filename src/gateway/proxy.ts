@@ -7,7 +7,7 @@ import { may, type Principal } from "../platform/permissions.ts";
 import { requestIdOf } from "../platform/request.ts";
 import type { AddressProblem, AddressRule } from "./addresses.ts";
 import { createCapture, HEAD_BYTES_MAX, PACKED_HEAD_BYTES_MAX, TAIL_BYTES_MAX } from "./capture.ts";
-import { offeredToken, stripTokens } from "./credential.ts";
+import { offeredToken } from "./credential.ts";
 import { toDownstream, toUpstream } from "./headers.ts";
 import { asksForUsage } from "./include-usage.ts";
 import type { Captured, LogRecord, Outcome } from "./logs/protocol.ts";
@@ -82,8 +82,7 @@ export function createProxy(parts: ProxyParts): Forward {
     if (url === undefined) throw refuse("gateway.path");
 
     const { method, headers: given } = request;
-    const { headers, asks } = toUpstream(given);
-    stripTokens(headers, isOurs);
+    const { headers, asks } = toUpstream(given, isToken);
     for (const name in provider.headers) if (!headers.has(name)) headers.set(name, provider.headers[name] ?? "");
     const id = requestIdOf(request);
     const passage = toPassage({ id, startMs, gateway, provider, principal, method, path: line.path, given }, asks);
@@ -116,7 +115,7 @@ export function createProxy(parts: ProxyParts): Forward {
   }
 
   /** Only a value that could be one of them is hashed: every provider key would be otherwise. */
-  const isOurs = (value: string): boolean =>
+  const isToken = (value: string): boolean =>
     bareTokenChars.includes(value.length) && access.byToken(value) !== undefined;
 
   function streamed(it: Exchange, response: Response, passage: Passage, sent: Sent, head: Head, strip: boolean) {

