@@ -7,7 +7,8 @@ import { join } from "node:path";
 const ROOT = join(import.meta.dir, "..");
 const quick = process.argv.includes("--quick");
 const withPeers = !process.argv.includes("--no-peers") && !quick;
-const SECONDS = quick ? 2 : 8;
+const SECONDS = quick ? 2 : 4;
+const ROUNDS = quick ? 1 : 5;
 const CONNECTIONS = 32;
 const FLOOD_PER_SECOND = 1_000;
 const HEALTHY_PER_SECOND = 100;
@@ -24,65 +25,79 @@ type Running = { url: string; pid: number; stop(): Promise<void> };
 
 async function main(): Promise<void> {
   const scratch = mkdtempSync(join(tmpdir(), "gatehouse-bench-"));
-  const rows: [string, Figures][] = [];
-  const add = (name: string, figures: Figures): void => {
-    rows.push([name, figures]);
-    print(name, figures);
-  };
   run(["scripts/build.ts", "--no-measure"], ROOT);
-  console.log(`${CONNECTIONS} connections, ${SECONDS} s each, body ${BODY.length} bytes\n`);
-  console.log(`${"".padEnd(58)} per second    p50 ms    p99 ms   failed`);
-  const server = await startGatehouse(scratch);
-  try {
-    await load(server.url, scratch, 1, 2); // warm
-    add("one agent", await load(server.url, scratch, 1, SECONDS));
-    add("50 agents", await load(server.url, scratch, 50, SECONDS));
-    const busy = fetch(`${server.url}/webhooks/burner/x`, {
-      method: "POST",
-      body: BODY,
-      headers: { "x-signature": SIGNATURE },
-    });
-    add("one agent, while another's handler burns a core", await load(server.url, scratch, 1, SECONDS));
-    await busy;
-    add(`healthy sender, ${HEALTHY_PER_SECOND} a second`, await healthy(server.url));
-    const attacker = Bun.spawn([process.execPath, import.meta.path, "flood", server.url, String(FLOOD_PER_SECOND)], {
-      stdout: "inherit",
-    });
-    add(`the same beside ${FLOOD_PER_SECOND} unsigned requests a second`, await healthy(server.url));
-    attacker.kill();
-    await attacker.exited;
-  } finally {
-    await server.stop();
+  const ours = await startGatehouse(scratch);
+  const webhook = withPeers ? await startAdnanh(scratch) : undefined;
+  const wrangler = withPeers ? await startWrangler(scratch) : undefined;
+  const burn = () =>
+    fetch(`${ours.url}/webhooks/burner/x`, { method: "POST", body: BODY, headers: { "x-signature": SIGNATURE } });
+
+  const cases: [string, () => Promise<Figures>][] = [
+    ["one agent", () => load(ours.url, scratch, 1)],
+    ["50 agents", () => load(ours.url, scratch, 50)],
+    [
+      "one agent, while another's handler burns a core",
+      () => Promise.all([load(ours.url, scratch, 1), burn()]).then(([it]) => it),
+    ],
+    [`healthy sender, ${HEALTHY_PER_SECOND} a second`, () => healthy(ours.url)],
+    [`the same beside ${FLOOD_PER_SECOND} unsigned requests a second`, () => besideFlood(ours.url)],
+  ];
+  if (webhook)
+    cases.push([
+      "adnanh/webhook running /bin/true (nothing stored)",
+      () => load(webhook.url, scratch, 1, "/hooks/bench"),
+    ]);
+  if (wrangler) {
+    cases.push(["agents + wrangler dev, one agent", () => load(wrangler.url, scratch, 1)]);
+    cases.push(["agents + wrangler dev, 50 agents", () => load(wrangler.url, scratch, 50)]);
   }
-  if (withPeers) await peers(scratch, rows, add);
+  // In turn, round by round: whatever else the machine does then meets all of them alike.
+  const rounds: Figures[][] = [];
+  for (let round = 0; round <= ROUNDS; round++) {
+    const figures: Figures[] = [];
+    for (const [, measure] of cases) figures.push(await measure());
+    if (round > 0) rounds.push(figures); // the first one warms up
+  }
+  console.log(`${CONNECTIONS} connections, median of ${ROUNDS} rounds of ${SECONDS} s, body ${BODY.length} bytes\n`);
+  console.log(`${"".padEnd(58)} per second    p50 ms    p99 ms   failed`);
+  const medians = cases.map(([name], index) => {
+    const middle = medianOf(rounds.map((figures) => figures[index] ?? NOTHING));
+    print(name, middle);
+    return middle;
+  });
+  if (wrangler) {
+    const times = (us: number, them: number) =>
+      ((medians[us]?.perSecond ?? 0) / (medians.at(them)?.perSecond ?? 1)).toFixed(1);
+    console.log(
+      `\nagainst agents + wrangler dev: ${times(0, -2)} times (one agent), ${times(1, -1)} times (50 agents)`,
+    );
+  }
+  for (const target of [ours, webhook, wrangler]) await target?.stop();
   rmSync(scratch, { recursive: true, force: true });
 }
 
-async function peers(
-  scratch: string,
-  rows: [string, Figures][],
-  add: (name: string, figures: Figures) => void,
-): Promise<void> {
-  const [one, fifty] = [rows[0]?.[1].perSecond ?? 0, rows[1]?.[1].perSecond ?? 0];
-  const webhook = await startAdnanh(scratch);
-  if (webhook) {
-    add(
-      "adnanh/webhook running /bin/true (nothing stored)",
-      await load(webhook.url, scratch, 1, SECONDS, "/hooks/bench"),
-    );
-    await webhook.stop();
-  }
-  const wrangler = await startWrangler(scratch);
-  if (!wrangler) return;
-  await load(wrangler.url, scratch, 1, 2);
-  const peerOne = await load(wrangler.url, scratch, 1, SECONDS);
-  const peerFifty = await load(wrangler.url, scratch, 50, SECONDS);
-  add("agents + wrangler dev, one agent", peerOne);
-  add("agents + wrangler dev, 50 agents", peerFifty);
-  await wrangler.stop();
-  console.log(
-    `\nagainst agents + wrangler dev: ${(one / peerOne.perSecond).toFixed(1)} times (one agent), ${(fifty / peerFifty.perSecond).toFixed(1)} times (50 agents)`,
-  );
+const NOTHING: Figures = { perSecond: 0, p50: 0, p99: 0, failed: 0 };
+
+function medianOf(all: Figures[]): Figures {
+  const middle = (read: (one: Figures) => number) =>
+    all.map(read).sort((a, b) => a - b)[Math.floor(all.length / 2)] ?? 0;
+  const failed = all.reduce((sum, one) => sum + one.failed, 0);
+  return {
+    perSecond: middle((one) => one.perSecond),
+    p50: middle((one) => one.p50),
+    p99: middle((one) => one.p99),
+    failed,
+  };
+}
+
+async function besideFlood(url: string): Promise<Figures> {
+  const attacker = Bun.spawn([process.execPath, import.meta.path, "flood", url, String(FLOOD_PER_SECOND)], {
+    stdout: "ignore",
+  });
+  const figures = await healthy(url);
+  attacker.kill();
+  await attacker.exited;
+  return figures;
 }
 
 const BURNER = `import { WebhookAgent } from "gatehouse";
@@ -248,7 +263,7 @@ async function begin(
 }
 
 /** wrk with a delivery id of its own for each request, so that none is a duplicate. */
-async function load(base: string, scratch: string, agents: number, seconds: number, path?: string): Promise<Figures> {
+async function load(base: string, scratch: string, agents: number, path?: string): Promise<Figures> {
   const script = join(scratch, "load.lua");
   const target = path === undefined ? `"/webhooks/agent-" .. (n % ${agents})` : `"${path}"`;
   writeFileSync(
@@ -270,7 +285,7 @@ done = function(summary, latency)
   io.write(string.format("RESULT %f %f %f %d\\n", summary.requests / summary.duration * 1e6, latency:percentile(50) / 1000, latency:percentile(99) / 1000, bad))
 end`,
   );
-  const child = Bun.spawn(["wrk", "-t1", `-c${CONNECTIONS}`, `-d${seconds}s`, "--timeout", "20s", "-s", script, base], {
+  const child = Bun.spawn(["wrk", "-t1", `-c${CONNECTIONS}`, `-d${SECONDS}s`, "--timeout", "20s", "-s", script, base], {
     stdout: "pipe",
     stderr: "pipe",
   });

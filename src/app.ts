@@ -7,8 +7,9 @@ import { gatewayManagement } from "./gateway/gateway-routes.ts";
 import { logManagement } from "./gateway/log-routes.ts";
 import { providerManagement } from "./gateway/provider-routes.ts";
 import { gatewayRoutes } from "./gateway/routes.ts";
-import { hookManagementRoutes } from "./hooks/management.ts";
+import { hookDeliveryRoutes } from "./hooks/delivery-routes.ts";
 import { hookRoutes } from "./hooks/routes.ts";
+import { hookSourceRoutes } from "./hooks/source-routes.ts";
 import type { Parts } from "./parts.ts";
 import { accountRoutes } from "./platform/account-routes.ts";
 import { apiBody } from "./platform/api-body.ts";
@@ -101,6 +102,7 @@ export function createApp(parts: Parts) {
         .use(logManagement({ ...parts, ...parts.gateway }))
         .use(providerManagement({ ...parts, ...parts.gateway }))
         .use(agentManagementRoutes(parts))
-        .use(hookManagementRoutes(parts)),
+        .use(hookSourceRoutes(parts))
+        .use(hookDeliveryRoutes(parts)),
     );
 }
