@@ -217,10 +217,18 @@ async function memoryAfter(folder: string, ours: Target): Promise<void> {
   }
   await Bun.sleep(2_000);
   const after = resident(ours.pid);
+  const dropped = await droppedBy(folder, ours);
   console.log(
     `\nmemory: ${mb(before)} MB before, ${mb(after)} MB after ${(sent / 1e6).toFixed(2)} million more requests, ` +
-      `${mb(highest)} MB at most`,
+      `${mb(highest)} MB at most; log rows and bodies given up: ${dropped}`,
   );
+}
+
+async function droppedBy(folder: string, ours: Target): Promise<number> {
+  const token = gatehouse(folder, "token", "create", "--admin").stdout.toString().split("\n")[0];
+  const answer = await fetch(`${new URL(ours.url).origin}/metrics`, { headers: { authorization: `Bearer ${token}` } });
+  const counts = (await answer.text()).matchAll(/^gatehouse_gateway_logs_dropped_total\S* (\d+)$/gm);
+  return Array.from(counts, ([, count]) => Number(count)).reduce((sum, count) => sum + count, 0);
 }
 
 /** The logs now hold a million rows: does somebody who searches them all slow down who only wants an answer? */

@@ -20,7 +20,7 @@ const FLUSH_MS = 100; // how old a row may be before it is on its way to the dis
 const FLUSH_ROWS = 500;
 const FLUSH_BYTES = 1024 * 1024;
 /** Bytes handed over and not yet written. Past the first bound rows go without bodies, past the second not at all. */
-const WAITING_BODY_BYTES_MAX = 24 * 1024 * 1024;
+const WAITING_BODY_BYTES_MAX = 16 * 1024 * 1024;
 const WAITING_ROWS_MAX = 20_000;
 const WRITER_LIMITS = { waitingMax: 10_000, answerMsMax: 120_000 }; // a slow card may take its time; rows are bounded above
 const READER_LIMITS = { waitingMax: 64, answerMsMax: 60_000 };
