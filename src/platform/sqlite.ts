@@ -25,7 +25,9 @@ export function openDatabase(path: string, steps: readonly Migration[], durabili
 }
 
 function migrate(db: Database, path: string, steps: readonly Migration[]): void {
-  const at = db.query<{ user_version: number }, []>("pragma user_version").get()?.user_version ?? 0;
+  const version = db.query<{ user_version: number }, []>("pragma user_version");
+  const versionNow = (): number => version.get()?.user_version ?? 0;
+  const at = versionNow();
   if (at > steps.length) {
     throw new Error(
       `${path} was written by a newer Gatehouse (schema ${at}, this one knows ${steps.length}); upgrade first`,
@@ -34,6 +36,7 @@ function migrate(db: Database, path: string, steps: readonly Migration[]): void 
   for (const [index, step] of steps.entries()) {
     if (index < at) continue;
     db.transaction(() => {
+      if (versionNow() > index) return; // another thread opened the same new file and was first
       if (typeof step === "string") db.run(step);
       else step(db);
       db.run(`pragma user_version = ${index + 1}`);

@@ -103,3 +103,33 @@ test(
     expect(() => openDatabase(path, ["create table a (x)"])).toThrow();
   }),
 );
+
+test("threads that open the same new file at once make its tables once", async () => {
+  const folder = tempFolder();
+  const path = join(folder, "shared.db");
+  const module = JSON.stringify(new URL("../../src/platform/sqlite.ts", import.meta.url).href);
+  // Each waits for the moment all are loaded: without that the first is done before the second begins.
+  const code = `import { openDatabase } from ${module};
+    const gate = new Int32Array((await new Promise((go) => { self.onmessage = go; })).data);
+    Atomics.add(gate, 0, 1);
+    while (Atomics.load(gate, 0) < 4);
+    try { openDatabase(${JSON.stringify(path)}, ["create table a (x)", "create table b (x)"]).close(); postMessage("ok"); }
+    catch (error) { postMessage(String(error)); }`;
+  const file = join(folder, "opener.ts");
+  writeFileSync(file, code);
+  for (let round = 0; round < 5; round++) {
+    for (const end of ["", "-wal", "-shm"]) rmSync(`${path}${end}`, { force: true });
+    const gate = new SharedArrayBuffer(4);
+    const said = await Promise.all(
+      Array.from({ length: 4 }, () => {
+        const thread = new Worker(file);
+        thread.postMessage(gate);
+        return new Promise((resolve) => {
+          thread.onmessage = ({ data }) => resolve(data);
+        }).finally(() => thread.terminate());
+      }),
+    );
+    expect(said).toEqual(["ok", "ok", "ok", "ok"]);
+  }
+  rmSync(folder, { recursive: true });
+});
