@@ -1,5 +1,6 @@
 // What agents cost: waking one, telling a thousand clients, ten thousand of them on few threads, calls a second.
-//   scripts/bench agents [--seconds N] [--peer]     --peer runs the same agent under wrangler dev, beside each number
+//   scripts/bench agents [--seconds N] [--only wakes|sharing|many] [--peer]
+// --peer runs the same agent under wrangler dev, beside each number
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -7,7 +8,9 @@ import { parseArgs } from "node:util";
 import { buildExecutable, EXECUTABLE, start } from "../test/support/executable.ts";
 import { PEER_CONFIG, startPeer } from "./peer-agents.ts";
 
-const { values } = parseArgs({ options: { seconds: { type: "string", default: "5" }, peer: { type: "boolean" } } });
+const { values } = parseArgs({
+  options: { seconds: { type: "string", default: "5" }, only: { type: "string" }, peer: { type: "boolean" } },
+});
 const SECONDS = Number(values.seconds);
 const ROOT = join(import.meta.dir, "..");
 const TOKEN = "bench-admin-token-of-more-than-32-characters";
@@ -44,40 +47,53 @@ try {
 }
 
 async function ours(): Promise<void> {
-  const peer = values.peer ? await startPeer(agentText("Counter"), PEER_CONFIG) : undefined;
-  try {
-    await wakes();
-    await sharing(peer);
-    await many();
-  } finally {
-    await peer?.stop();
+  const parts = { wakes, sharing, many };
+  for (const [name, measure] of Object.entries(parts)) {
+    if ((values.only ?? name) !== name) continue;
+    await measure();
+    rmSync(join(folder, "data"), { recursive: true, force: true });
   }
 }
 
+/** Of agents that went to sleep under an earlier server; this one lets none of them sleep again while it is measured. */
 async function wakes(): Promise<void> {
-  await withServer(["--agent-idle-ms", "300", "--agent-live-max", "256", "--agent-spares-max", "1"], async (server) => {
+  const limits = ["--agent-live-max", "512", "--agent-spares-max", "1"];
+  await withServer([...limits, "--agent-idle-ms", "300"], async (server) => {
+    for (const className of ["counter", "zod-counter"])
+      for (let index = 0; index < 2 * WAKES; index++) await get(server, className, `w${index}`);
+    await asleep(server);
+  });
+  await withServer(limits, async (server) => {
     for (const className of ["counter", "zod-counter"]) {
-      for (let index = 0; index < WAKES; index++) await get(server, className, `w${index}`);
-      await asleep(server);
+      await get(server, className, "first"); // the first of a class has no spare yet
+      await spareReady(server);
       const spaced = await times(WAKES, async (index) => {
         const took = await timed(() => get(server, className, `w${index}`));
         await spareReady(server); // a wake with nothing else going on
         return took;
       });
-      await asleep(server);
-      const inARow = await times(WAKES, (index) => timed(() => get(server, className, `w${index}`)));
-      print(
-        `wake ${className}`,
-        `p50 ${at(spaced, 0.5)} ms, p99 ${at(spaced, 0.99)} ms; in a row p50 ${at(inARow, 0.5)} ms, p99 ${at(inARow, 0.99)} ms`,
-      );
+      const inARow = await times(WAKES, (index) => timed(() => get(server, className, `w${WAKES + index}`)));
+      print(`wake ${className}`, `${spread(spaced)}; in a row ${spread(inARow)}`);
     }
     const live = await times(2_000, () => timed(() => get(server, "counter", "w0")));
-    print("the same request to a live agent", `p50 ${at(live, 0.5)} ms, p99 ${at(live, 0.99)} ms`);
+    print("the same request to a live agent", spread(live));
   });
+  print("a fixed piece of work on this machine, nothing of ours involved", spread(await times(1_000, fixedWork)));
 }
 
-async function sharing(peer: Target | undefined): Promise<void> {
+/** About as long as a wake: what it varies by is the machine's own doing. */
+async function fixedWork(): Promise<number> {
+  const start = performance.now();
+  let value = 0;
+  for (let turn = 0; turn < 2_000_000; turn++) value = (value * 1_664_525 + 1_013_904_223) | 0;
+  if (value === 1) print("chance", "one in four thousand million"); // so that the loop is not optimised away
+  await Bun.sleep(2);
+  return performance.now() - start - 2;
+}
+
+async function sharing(): Promise<void> {
   await withServer(["--agent-live-max", "128"], async (server) => {
+    const peer = values.peer ? await startPeer(agentText("Counter"), PEER_CONFIG) : undefined;
     for (const [who, target] of [
       ["ours", server],
       ["wrangler dev", peer],
@@ -87,6 +103,7 @@ async function sharing(peer: Target | undefined): Promise<void> {
       print(`calls a second on one agent, ${who}`, await callsPerSecond(target, 1));
       print(`calls a second over 50 agents, ${who}`, await callsPerSecond(target, 50));
     }
+    await peer?.stop();
   });
 }
 
@@ -173,7 +190,6 @@ async function withServer(
     await run({ url: server.url, rss });
   } finally {
     await server.stop();
-    rmSync(join(folder, "data"), { recursive: true, force: true });
   }
 }
 
@@ -214,6 +230,10 @@ async function times(count: number, task: (index: number) => Promise<number>): P
 
 function at(sorted: number[], share: number): string {
   return (sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0).toFixed(1);
+}
+
+function spread(sorted: number[]): string {
+  return `p50 ${at(sorted, 0.5)} ms, p99 ${at(sorted, 0.99)} ms`;
 }
 
 function print(what: string, result: string): void {

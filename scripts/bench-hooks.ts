@@ -8,6 +8,7 @@ const ROOT = join(import.meta.dir, "..");
 const quick = process.argv.includes("--quick");
 const withPeers = !process.argv.includes("--no-peers") && !quick;
 const SECONDS = quick ? 2 : 4;
+const WARM_SECONDS = 2; // before each round: agents that slept since the last one start again, here and elsewhere
 const ROUNDS = quick ? 1 : 5;
 const CONNECTIONS = 32;
 const FLOOD_PER_SECOND = 1_000;
@@ -58,7 +59,9 @@ async function main(): Promise<void> {
     for (const [, measure] of cases) figures.push(await measure());
     if (round > 0) rounds.push(figures); // the first one warms up
   }
-  console.log(`${CONNECTIONS} connections, median of ${ROUNDS} rounds of ${SECONDS} s, body ${BODY.length} bytes\n`);
+  console.log(
+    `${CONNECTIONS} connections, median of ${ROUNDS} rounds of ${SECONDS} s after ${WARM_SECONDS} s to warm up, body ${BODY.length} bytes\n`,
+  );
   console.log(`${"".padEnd(58)} per second    p50 ms    p99 ms   failed`);
   const medians = cases.map(([name], index) => {
     const middle = medianOf(rounds.map((figures) => figures[index] ?? NOTHING));
@@ -102,7 +105,7 @@ async function besideFlood(url: string): Promise<Figures> {
 
 const BURNER = `import { WebhookAgent } from "gatehouse";
 export class Burner extends WebhookAgent {
-  onEvent() { const end = Date.now() + ${(SECONDS + 1) * 1000}; while (Date.now() < end) {} }
+  onEvent() { const end = Date.now() + ${(WARM_SECONDS + SECONDS + 1) * 1000}; while (Date.now() < end) {} }
 }`;
 
 async function startGatehouse(scratch: string): Promise<Running> {
@@ -269,7 +272,7 @@ async function load(base: string, scratch: string, agents: number, path?: string
   writeFileSync(
     script,
     `local n = 0
-local prefix = "${Bun.randomUUIDv7()}-"
+local prefix = "${Bun.randomUUIDv7()}-" .. os.time() .. "-"
 wrk.method = "POST"
 wrk.body = [==[${BODY}]==]
 request = function()
@@ -285,13 +288,15 @@ done = function(summary, latency)
   io.write(string.format("RESULT %f %f %f %d\\n", summary.requests / summary.duration * 1e6, latency:percentile(50) / 1000, latency:percentile(99) / 1000, bad))
 end`,
   );
-  const child = Bun.spawn(["wrk", "-t1", `-c${CONNECTIONS}`, `-d${SECONDS}s`, "--timeout", "20s", "-s", script, base], {
-    stdout: "pipe",
-    stderr: "pipe",
-  });
-  const out = await new Response(child.stdout).text();
+  await wrk(base, script, WARM_SECONDS);
+  const out = await wrk(base, script, SECONDS);
   const [, perSecond, p50, p99, failed] = /RESULT (\S+) (\S+) (\S+) (\d+)/.exec(out) ?? [];
   return { perSecond: Number(perSecond), p50: Number(p50), p99: Number(p99), failed: Number(failed) };
+}
+
+async function wrk(base: string, script: string, seconds: number): Promise<string> {
+  const args = ["-t1", `-c${CONNECTIONS}`, `-d${seconds}s`, "--timeout", "20s", "-s", script, base];
+  return new Response(Bun.spawn(["wrk", ...args], { stderr: "ignore" }).stdout).text();
 }
 
 /** A sender at a steady pace, each delivery on time whatever became of the one before. */

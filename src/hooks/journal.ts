@@ -22,7 +22,7 @@ const WAITING_BYTES_MAX = 128 * 1024 * 1024; // in memory before the disk has it
 const COMMIT_BYTES_MAX = 32 * 1024 * 1024; // one transaction; larger ones would make everybody wait
 const COMMIT_ROWS_MAX = 1_000;
 const REJECTIONS_WAITING_MAX = 1_000;
-const REJECTIONS_MS = 1_000; // how long a refused request may stay in memory alone
+const ALONE_MS = 1_000; // how long an outcome or a refused request waits for a delivery to share its flush with
 const REST_MS = 1_000;
 const STOP_MS_MAX = 5_000;
 
@@ -55,8 +55,8 @@ export function createJournal(workerUrl: string | URL, path: string, limits: Jou
     });
     worker.postMessage({ type: "open", path, limits } satisfies ToJournal);
     tidying ??= setInterval(() => {
-      if (rejections.length > 0 && !resting) write([]).catch(ignored);
-    }, REJECTIONS_MS);
+      if (!committing && !resting) writeRest();
+    }, ALONE_MS);
     return { worker, closed: closed.promise };
   }
 
@@ -99,10 +99,12 @@ export function createJournal(workerUrl: string | URL, path: string, limits: Jou
     return answer.promise;
   }
 
-  /** Not awaited by anyone: an outcome that is lost in a crash means that the delivery is made again. */
+  /**
+   * Not awaited by anyone, and in no hurry: an outcome that is lost in a crash means that the delivery is made again,
+   * and its agent knows it.
+   */
   function mark(one: Mark): void {
     marks.set(one.seq, one);
-    pump();
   }
 
   function reject(one: Rejection): void {
@@ -111,7 +113,7 @@ export function createJournal(workerUrl: string | URL, path: string, limits: Jou
   }
 
   function pump(): void {
-    if (committing || gone || (queue.length === 0 && (marks.size === 0 || resting))) return;
+    if (committing || gone || queue.length === 0) return;
     committing = commit().finally(() => {
       committing = undefined;
       pump();
@@ -176,9 +178,14 @@ export function createJournal(workerUrl: string | URL, path: string, limits: Jou
     return group;
   }
 
+  /** Outcomes and rejections that no delivery took along. */
+  function writeRest(): void {
+    if (marks.size > 0 || rejections.length > 0) write([]).catch(ignored);
+  }
+
   /** Sees every outcome and rejection that was reported before it was asked. */
   async function ask<Name extends Question>(question: Name, input: Questions[Name][0]): Promise<Questions[Name][1]> {
-    if (marks.size > 0 || rejections.length > 0) write([]).catch(ignored);
+    writeRest();
     return (await send((id) => ({ type: "ask", id, question, input }))) as Questions[Name][1]; // typed by `Questions`
   }
 

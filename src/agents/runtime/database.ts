@@ -55,8 +55,13 @@ const MIGRATIONS = [
    ) strict, without rowid;`,
 ];
 
+/** A log that is written over again flushes faster than one that grows, and a thousand agents have one each. */
+const CHECKPOINT_PAGES = 100;
+
 export function openAgentDatabase(path: string): Database {
-  return openDatabase(path, MIGRATIONS, "FULL");
+  const db = openDatabase(path, MIGRATIONS, "FULL");
+  db.run(`pragma wal_autocheckpoint = ${CHECKPOINT_PAGES}`);
+  return db;
 }
 
 /** A statement prepared at its first use: a short life needs few of ours, and preparing all is a third of a wake. */

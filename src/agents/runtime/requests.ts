@@ -73,6 +73,7 @@ export function createRequests(outbox: Outbox, respond: (request: Request, head:
     exchange.abort.signal.addEventListener("abort", () => void reader.cancel().catch(() => {}), { once: true });
     const first = await reader.read();
     const next = first.done ? first : reader.read();
+    await null; // the end of a body that is not a stream is known one turn after its only chunk
     const peeked = first.done ? first : Bun.peek(next);
     // A body that is complete after its first chunk, as most are, travels with the head in one message.
     if (
