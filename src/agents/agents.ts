@@ -7,7 +7,7 @@ import { CLOSE, type Client, refuseFrame, type Socket } from "./clients.ts";
 import type { ExchangeInput } from "./exchange.ts";
 import type { Host } from "./host.ts";
 import type { Ledger } from "./ledger.ts";
-import type { CallBy, CallOutcome, DeliveryFacts, FromAgent, SocketInfo } from "./protocol.ts";
+import type { Ask, CallBy, CallOutcome, DeliveryFacts, FromAgent, SocketInfo } from "./protocol.ts";
 import { agentsFolder, createRoster, type RosterLimits } from "./roster.ts";
 import { databasePath, isAgentName } from "./runtime/names.ts";
 import type { Seat } from "./seat.ts";
@@ -90,7 +90,13 @@ export function createAgents(parts: AgentsParts) {
   }
 
   /** `create: false` is for looking: asking after an agent must not bring it into being. */
-  async function run<T>(className: string, name: string, create: boolean, task: (host: Host) => Promise<T>) {
+  async function run<T>(
+    className: string,
+    name: string,
+    create: boolean,
+    task: (host: Host) => Promise<T>,
+    props?: string,
+  ) {
     await ready();
     classOf(className);
     if (!isAgentName(name)) throw new AppError("agent.name");
@@ -99,6 +105,7 @@ export function createAgents(parts: AgentsParts) {
     roster.enter(className, name, {
       give: (host) => void task(host).then(result.resolve, result.reject),
       refuse: result.reject,
+      props,
     });
     return result.promise;
   }
@@ -130,16 +137,18 @@ export function createAgents(parts: AgentsParts) {
   async function answerAsk(seat: Seat, { id, className, name, what }: Extract<FromAgent, { type: "ask" }>) {
     let outcome: CallOutcome;
     try {
-      const output =
-        what.verb === "call"
-          ? await call(className, name, what.method, what.args, "agent")
-          : await toAnswer(await fetch(className, name, what));
-      outcome = { ok: true, output };
+      outcome = { ok: true, output: await doAsked(className, name, what) };
     } catch (error) {
       const { code, message } = toAppError(error);
       outcome = { ok: false, code, message };
     }
     seat.host?.answer(id, outcome);
+  }
+
+  async function doAsked(className: string, name: string, what: Ask): Promise<unknown> {
+    if (what.verb === "call") return call(className, name, what.method, what.args, "agent");
+    if (what.verb === "fetch") return toAnswer(await fetch(className, name, what));
+    return run(className, name, true, (host) => host.call("started", [], "house"), what.props);
   }
 
   function connect(className: string, name: string, input: ConnectInput) {

@@ -40,6 +40,8 @@ export type Assignment = {
   sockets: SocketInfo[];
   /** What the central ledger holds as this agent's next due time: work may only be stored at or after it. */
   ledgerDueMs: number | null;
+  /** For `onStart`, as JSON: only when the life begins because another agent asked for it with props. */
+  props: string | undefined;
 };
 
 /** A client's connection as the thread knows it; the socket itself never leaves the main thread. */
@@ -140,6 +142,7 @@ export type FromAgent =
 
 /** One agent asking for another. */
 export type Ask =
+  | { verb: "start"; props: string }
   | { verb: "call"; method: string; args: unknown[] }
   | ({ verb: "fetch"; body: Uint8Array | null } & RequestHead);
 

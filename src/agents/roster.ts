@@ -150,6 +150,7 @@ export function createRoster(parts: RosterParts) {
           .map((one) => one.className),
         sockets: [...audience.clients.values()].filter((client) => client.greeted).map((client) => client.info),
         ledgerDueMs: seat.ledgerDueMs,
+        props: seat.errands[0]?.props, // the errand that this life begins with
       },
       {
         started: () => void setTimeout(getReady, READY_MS, entry),

@@ -10,6 +10,8 @@ export type Errand = {
   refuse(error: AppError): void;
   /** Coming and going of clients is bounded by how many there may be; after a restart all come back at once. */
   isArrival?: boolean;
+  /** What a life that begins with this errand is told at its start. */
+  props?: string | undefined;
 };
 
 export type Phase = "asleep" | "creating" | "waiting" | "live" | "stopping" | "stuck";

@@ -11,6 +11,8 @@ type Verb = (parts: Parts, ...args: unknown[]) => unknown;
 const LIST_MAX = 1_000;
 
 const VERBS: Record<string, Verb> = {
+  /** Calls wait until `onStart` is over, so the answer to this one says that it is. */
+  started: () => true,
   state: ({ runtime }) => ({ state: runtime.stateValue() ?? null }),
   summary: ({ runtime, db, dead }) => ({
     queueLength: runtime.queue.length(),

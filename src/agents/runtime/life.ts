@@ -226,7 +226,8 @@ export function createLife(load: Load, assignment: Assignment, agentClass: Agent
   /** Once per life, before anything else reaches the agent. */
   async function start(): Promise<void> {
     await work.run(async () => {
-      await withOccasion({}, async () => agent.onStart());
+      const props = assignment.props === undefined ? undefined : JSON.parse(assignment.props);
+      await withOccasion({}, async () => agent.onStart(props));
       await fibers.recover((fiber) => agent.onFiberRecovered(fiber));
     });
     pace.arm();

@@ -26,6 +26,8 @@ export function createPeers(put: (message: FromAgent) => void) {
       waiting.get(id)?.(outcome);
       waiting.delete(id);
     },
+    /** Resolves once the other agent has started; `props` count only if it had not. */
+    start: (className: string, name: string, props: string) => ask(className, name, { verb: "start", props }),
     call: (className: string, name: string, method: string, args: unknown[]) =>
       ask(className, name, { verb: "call", method, args: structuredClone(args) }),
     async fetch(className: string, name: string, request: Request): Promise<Response> {

@@ -153,6 +153,7 @@ declare module "gatehouse" {
       ...values: unknown[]
     ): Row[];
 
+    /** Once per life, before anything else. props: what getAgentByName was given, if this life began with that. */
     onStart(props?: Props): void | Promise<void>;
     onRequest(request: Request): Response | Promise<Response>;
     onConnect(connection: Connection, context: ConnectionContext): void | Promise<void>;
@@ -285,8 +286,15 @@ declare module "gatehouse" {
     request: Request | undefined;
     email: undefined;
   };
-  /** Another agent, by its class (or the class's name, or its binding in env) and its name. */
-  export function getAgentByName(target: unknown, name: string): Promise<AgentStub>;
+  /**
+   * Another agent, by its class (or the class's name, or its binding in env) and its name. With props it is started, and
+   * they go to its onStart: JSON data, at most 64 KiB. One that is awake already ignores them. Other options do nothing.
+   */
+  export function getAgentByName(
+    target: unknown,
+    name: string,
+    options?: { props?: Record<string, unknown>; [other: string]: unknown },
+  ): Promise<AgentStub>;
   export function routeAgentRequest(request: Request, env?: unknown, options?: unknown): Promise<Response | null>;
 }
 

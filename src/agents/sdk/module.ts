@@ -8,6 +8,7 @@ import { WebhookError } from "../runtime/outgoing.ts";
 import { Agent } from "./agent.ts";
 import { callable } from "./callable.ts";
 import { classNameOf, createNamespace } from "./namespace.ts";
+import { toPropsText } from "./props.ts";
 import { StreamingResponse } from "./streaming-response.ts";
 import { WebhookAgent } from "./webhook-agent.ts";
 
@@ -18,9 +19,13 @@ export function createSdk(life: () => Life | undefined) {
     if (!it) throw new Error("This works inside an agent's methods, not while its file loads");
     return it;
   };
-  async function getAgentByName(target: unknown, name: string) {
+  /** Of the options only `props` means something here; where an agent lives is not a question on one machine. */
+  async function getAgentByName(target: unknown, name: string, { props }: { props?: unknown } = {}) {
     if (!isAgentName(name)) throw new Error("That is no name for an agent");
-    return createNamespace(classNameOf(target), here().runtime.peers).getByName(name);
+    const { peers } = here().runtime;
+    const className = classNameOf(target);
+    if (props !== undefined) await peers.start(className, name, toPropsText(props));
+    return createNamespace(className, peers).getByName(name);
   }
   return {
     Agent,
