@@ -27,7 +27,11 @@ export type FiberOptions = {
   waitForCompletion?: boolean;
 };
 export type FiberRecovery = { id: string; name: string; snapshot: unknown; metadata: unknown; attempts: number };
-export type FiberVerdict = { status: FiberStatus; snapshot?: unknown; error?: string };
+/** How a fiber that was cut off is to be remembered; `reason` is another word for `error`. */
+export type FiberVerdict = { status: SettledStatus; snapshot?: unknown; error?: unknown; reason?: string };
+export type FiberCriteria = { status?: FiberStatus | FiberStatus[]; name?: string; limit?: number };
+export type FiberDeletion = { status?: FiberStatus | FiberStatus[]; settledBefore?: Date; limit?: number };
+type SettledStatus = Exclude<FiberStatus, "pending" | "running">;
 
 type Row = {
   id: string;
@@ -44,6 +48,11 @@ type Row = {
 
 const RECOVERIES_MAX = 10; // a fiber whose recovery kills the thread must not be recovered for ever
 const KEEP_MAX = 10_000; // finished fibers remembered for their idempotency keys
+const LIST_MAX = 1_000; // fibers in one answer; each may carry a checkpoint of any size
+const LIST_DEFAULT = 100;
+const SETTLED: readonly FiberStatus[] = ["completed", "aborted", "interrupted", "error"] satisfies SettledStatus[];
+/** Deleted unless a caller says otherwise: not the interrupted ones, which still wait for somebody's verdict. */
+const DONE_WITH: FiberStatus[] = ["completed", "aborted", "error"];
 
 type FiberParts = {
   db: Database;
@@ -63,12 +72,17 @@ export function createFibers({ db, pace, work, now, newId, emit, onFailure }: Fi
   );
   const byId = held<Row, [string]>(db, "select * from gatehouse_fibers where id = ?");
   const byKey = held<Row, [string]>(db, "select * from gatehouse_fibers where key = ?");
-  const list = held<Row, [string | null, number]>(
+  const list = held<Row, [string | null, string | null, number | null, number]>(
     db,
-    "select * from gatehouse_fibers where ?1 is null or status = ?1 order by created_ms, id limit ?2",
+    `select * from gatehouse_fibers where (?1 is null or status in (select value from json_each(?1)))
+     and (?2 is null or name = ?2) and (?3 is null or updated_ms < ?3) order by created_ms, id limit ?4`,
   );
   const stash = held(db, "update gatehouse_fibers set snapshot = ?, updated_ms = ? where id = ?");
-  const settle = held(db, "update gatehouse_fibers set status = ?, error = ?, updated_ms = ? where id = ?");
+  /** From one status alone: a fiber that was cancelled stays so, however its task ends. */
+  const settle = held(
+    db,
+    "update gatehouse_fibers set status = ?, error = ?, updated_ms = ? where id = ? and status = ?",
+  );
   const recovering = held(db, "update gatehouse_fibers set attempts = attempts + 1 where id = ?");
   const remove = held(db, "delete from gatehouse_fibers where id = ?");
   const trim = held(
@@ -96,12 +110,12 @@ export function createFibers({ db, pace, work, now, newId, emit, onFailure }: Fi
     emit("fiber:run:started", { fiberId: id, fiberName: name });
     try {
       const result = await work.run(() => withOccasion({ fiber: { stash: save } }, () => task(context)));
-      settle().run(controller.signal.aborted ? "aborted" : "completed", null, now(), id);
+      settle().run("completed", null, now(), id, "running");
       emit("fiber:run:completed", { fiberId: id, fiberName: name });
       return result;
     } catch (error) {
-      const message = error instanceof Error ? error.message : String(error);
-      settle().run(controller.signal.aborted ? "aborted" : "error", message, now(), id);
+      const message = textOf(error);
+      settle().run("error", message, now(), id, "running");
       emit("fiber:run:failed", { fiberId: id, fiberName: name, error: message });
       throw error;
     } finally {
@@ -116,21 +130,42 @@ export function createFibers({ db, pace, work, now, newId, emit, onFailure }: Fi
     return toInspection(row);
   }
 
+  function cancel(id: string, reason?: string): boolean {
+    // First, so that a crash does not bring it back.
+    const running = settle().run("aborted", reason ?? null, now(), id, "running").changes > 0;
+    if (running) live.get(id)?.abort(reason);
+    return running;
+  }
+
+  function conclude(id: string, from: FiberStatus, { status, snapshot, error, reason }: FiberVerdict): boolean {
+    if (!SETTLED.includes(status)) throw new Error("A verdict is completed, aborted, interrupted or error");
+    const checkpoint = JSON.stringify(snapshot); // before anything is written: throws on a ring
+    const why = error ?? reason;
+    const settled = settle().run(status, why === undefined ? null : textOf(why), now(), id, from).changes > 0;
+    if (settled && checkpoint !== undefined) stash().run(checkpoint, now(), id);
+    return settled;
+  }
+
   return {
+    cancel,
     inspect: (id: string) => toInspectionOrNothing(byId().get(id)),
     inspectByKey: (key: string) => toInspectionOrNothing(byKey().get(key)),
-    list: (status?: FiberStatus, limit = 100) =>
+    list: ({ status, name, limit }: FiberCriteria = {}) =>
       list()
-        .all(status ?? null, limit)
+        .all(toStatuses(status), name ?? null, null, toLimit(limit))
         .map(toInspection),
-    remove: (id: string) => remove().run(id).changes > 0,
-    cancel(id: string): boolean {
-      live.get(id)?.abort();
-      return live.has(id);
+    cancelByKey(key: string, reason?: string): boolean {
+      const row = byKey().get(key);
+      return row !== null && cancel(row.id, reason);
     },
-    resolve: (id: string, verdict: FiberVerdict): boolean => {
-      if (verdict.snapshot !== undefined) stash().run(JSON.stringify(verdict.snapshot), now(), id);
-      return settle().run(verdict.status, verdict.error ?? null, now(), id).changes > 0;
+    resolve: (id: string, verdict: FiberVerdict) => conclude(id, "interrupted", verdict),
+    /** Answers how many. One that was cancelled and still runs is left: its key must not be taken a second time. */
+    deleteSome({ status = DONE_WITH, settledBefore, limit }: FiberDeletion): number {
+      const settled = [status].flat().filter((one) => SETTLED.includes(one));
+      const rows = list().all(toStatuses(settled), null, settledBefore?.getTime() ?? null, toLimit(limit));
+      const ended = rows.filter(({ id }) => !live.has(id));
+      for (const { id } of ended) remove().run(id);
+      return ended.length;
     },
     async run<T>(name: string, task: (context: FiberContext) => Promise<T>): Promise<T> {
       const { fiberId } = await begin(name, {});
@@ -154,26 +189,31 @@ export function createFibers({ db, pace, work, now, newId, emit, onFailure }: Fi
     },
     /** Rows still `running` when a life begins were cut off in the last one. */
     async recover(hook: (fiber: FiberRecovery) => Promise<FiberVerdict | undefined>): Promise<void> {
-      for (const row of list().all("running", KEEP_MAX)) {
+      for (const row of list().all(RUNNING, null, null, KEEP_MAX)) {
         emit("fiber:run:interrupted", { fiberId: row.id, fiberName: row.name });
         recovering().run(row.id);
         const { snapshot, metadata } = toInspection(row);
-        let verdict: FiberVerdict | undefined = { status: "interrupted" };
         try {
-          if (row.attempts < RECOVERIES_MAX) {
-            verdict = await hook({ id: row.id, name: row.name, snapshot, metadata, attempts: row.attempts + 1 });
-          }
+          const attempts = row.attempts + 1;
+          const spent = attempts > RECOVERIES_MAX;
+          const verdict = spent ? undefined : await hook({ id: row.id, name: row.name, snapshot, metadata, attempts });
+          conclude(row.id, "running", verdict ?? { status: "interrupted" });
         } catch (error) {
           onFailure(error);
+          conclude(row.id, "running", { status: "interrupted" });
         }
-        if (verdict?.snapshot !== undefined) stash().run(JSON.stringify(verdict.snapshot), now(), row.id);
-        settle().run(verdict?.status ?? "interrupted", verdict?.error ?? null, now(), row.id);
       }
     },
     /** A running fiber makes the agent due: after a crash it must be woken to hear of it. */
-    storedDueMs: () => (list().get("running", 1) ? 0 : null),
+    storedDueMs: () => (list().get(RUNNING, null, null, 1) ? 0 : null),
   };
 }
+
+const toStatuses = (status: FiberStatus | FiberStatus[] | undefined): string | null =>
+  status === undefined ? null : JSON.stringify([status].flat());
+const RUNNING = toStatuses("running");
+const toLimit = (limit = LIST_DEFAULT): number => Math.min(Math.max(limit, 1), LIST_MAX);
+const textOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
 const toInspectionOrNothing = (row: Row | null): FiberInspection | undefined => (row ? toInspection(row) : undefined);
 

@@ -28,7 +28,7 @@ const VERBS: Record<string, Verb> = {
   dequeue: ({ runtime }, id) => runtime.queue.remove(String(id)),
   schedules: ({ runtime }) => runtime.schedules.list().slice(0, LIST_MAX),
   cancelSchedule: ({ runtime }, id) => runtime.schedules.cancel(String(id)),
-  fibers: ({ runtime }) => runtime.fibers.list(undefined, LIST_MAX),
+  fibers: ({ runtime }) => runtime.fibers.list({ limit: LIST_MAX }),
   dead: ({ dead }) => dead.list(LIST_MAX),
   /** Back into the queue with all its attempts; a schedule's callback runs from the queue too. */
   retryDead: async ({ runtime, dead }, id) => {

@@ -6,11 +6,12 @@ import { currentOccasion } from "../runtime/context.ts";
 import type { SqlValue } from "../runtime/database.ts";
 import type {
   FiberContext,
+  FiberCriteria,
+  FiberDeletion,
   FiberInspection,
   FiberOptions,
   FiberRecovery,
   FiberStart,
-  FiberStatus,
   FiberVerdict,
 } from "../runtime/fibers.ts";
 import type { Runtime } from "../runtime/life.ts";
@@ -296,14 +297,25 @@ export class Agent<
     return this.#runtime.fibers.inspectByKey(key);
   }
 
-  async listFibers(criteria: { status?: FiberStatus; limit?: number } = {}): Promise<FiberInspection[]> {
-    return this.#runtime.fibers.list(criteria.status, criteria.limit);
+  async listFibers(criteria: FiberCriteria = {}): Promise<FiberInspection[]> {
+    return this.#runtime.fibers.list(criteria);
   }
 
-  async cancelFiber(id: string): Promise<boolean> {
-    return this.#runtime.fibers.cancel(id);
+  /** Aborts its signal and is remembered at once; `false` if it does not run. */
+  async cancelFiber(id: string, reason?: string): Promise<boolean> {
+    return this.#runtime.fibers.cancel(id, reason);
   }
 
+  async cancelFiberByKey(key: string, reason?: string): Promise<boolean> {
+    return this.#runtime.fibers.cancelByKey(key, reason);
+  }
+
+  /** Forgets fibers that have ended, and with them their keys. Answers how many. */
+  async deleteFibers(options: FiberDeletion = {}): Promise<number> {
+    return this.#runtime.fibers.deleteSome(options);
+  }
+
+  /** What became of an interrupted fiber after all; `false` if it is not interrupted. */
   async resolveFiber(id: string, verdict: FiberVerdict): Promise<boolean> {
     return this.#runtime.fibers.resolve(id, verdict);
   }

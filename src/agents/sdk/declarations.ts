@@ -78,7 +78,13 @@ declare module "gatehouse" {
     waitForCompletion?: boolean;
   };
   export type FiberRecovery = { id: string; name: string; snapshot: unknown; metadata: unknown; attempts: number };
-  export type FiberVerdict = { status: FiberStatus; snapshot?: unknown; error?: string };
+  export type FiberVerdict = {
+    status: "completed" | "aborted" | "interrupted" | "error";
+    snapshot?: unknown;
+    error?: unknown;
+    /** Another word for error. */
+    reason?: string;
+  };
 
   /** The verified facts of the webhook being handled. */
   export type DeliveryFacts = {
@@ -211,8 +217,14 @@ declare module "gatehouse" {
     stash(data: unknown): void;
     inspectFiber(id: string): Promise<FiberInspection | undefined>;
     inspectFiberByKey(key: string): Promise<FiberInspection | undefined>;
-    listFibers(criteria?: { status?: FiberStatus; limit?: number }): Promise<FiberInspection[]>;
-    cancelFiber(id: string): Promise<boolean>;
+    /** Oldest first; 100 unless told, at most 1,000. */
+    listFibers(criteria?: { status?: FiberStatus | FiberStatus[]; name?: string; limit?: number }): Promise<FiberInspection[]>;
+    /** Aborts its signal and is remembered at once; false if it does not run. */
+    cancelFiber(id: string, reason?: string): Promise<boolean>;
+    cancelFiberByKey(key: string, reason?: string): Promise<boolean>;
+    /** Forgets fibers that have ended and their keys, interrupted ones only if asked; as many as listFibers would list. */
+    deleteFibers(options?: { status?: FiberStatus | FiberStatus[]; settledBefore?: Date; limit?: number }): Promise<number>;
+    /** What became of an interrupted fiber after all; false if it is not interrupted. */
     resolveFiber(id: string, verdict: FiberVerdict): Promise<boolean>;
     onFiberRecovered(fiber: FiberRecovery): Promise<FiberVerdict | undefined>;
 
