@@ -34,7 +34,7 @@ export function createApp(parts: Parts) {
     // Counts only here, on the instance that listens. Pings keep quiet clients connected; a stalled one is cut off.
     websocket: {
       sendPings: true,
-      idleTimeout: 30,
+      idleTimeout: settings.agent.socket_idle_seconds,
       maxPayloadLength: settings.agent.frame_bytes_max,
       backpressureLimit: SOCKET_BACKLOG_BYTES_MAX,
       closeOnBackpressureLimit: true,

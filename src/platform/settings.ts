@@ -120,6 +120,8 @@ export const Settings = t.Object(
         calls_max: count(256, 1, 100_000, "calls and requests in flight for one agent"),
         inbox_max: count(256, 1, 100_000, "events that may wait for one agent while it has no thread"),
         sockets_max: count(2_000, 1, 1_000_000, "WebSocket clients of one agent"),
+        // Bun's bounds: its timer is too coarse below 8 seconds, and counts to 960.
+        socket_idle_seconds: count(30, 8, 960, "how long a WebSocket client may not even answer a ping"),
         frames_max: count(1_024, 1, 1_000_000, "frames of its clients that one agent may have in hand"),
         frame_bytes_max: count(1_048_576, 1_024, 67_108_864, "size of one WebSocket frame"),
         output_bytes_max: count(33_554_432, 1_048_576, 1_073_741_824, "bytes on their way out of one thread"),
