@@ -30,6 +30,9 @@ export class Jobs extends Agent {
   @callable() resolve(id: string, verdict: object) { return this.resolveFiber(id, verdict); }
   @callable() resolveWithError(id: string) { return this.resolveFiber(id, { status: "error", error: new TypeError("gave up") }); }
   @callable() remove(options?: object) { return this.deleteFibers(options); }
+  @callable() fill(count: number) {
+    this.sql\`with recursive n (i) as (select 1 union all select i + 1 from n where i < \${count})
+      insert into gatehouse_fibers (id, name, status, created_ms, updated_ms) select 'full-' || i, 'full', 'completed', i, i from n\`; }
   @callable() crash() { process.exit(1); }
 }`;
 
@@ -169,6 +172,17 @@ test("fibers are listed by status and name, oldest first, and no more than asked
   expect(await keys({ limit: 2 })).toEqual(["id-1", "id-2"]);
   expect(await keys({ limit: -1 })).toEqual(["id-1"]);
   await jobs("open", "4");
+});
+
+test("a list and a deletion take 100 at a time unless told, and never more than 1,000", async () => {
+  await using agent = await startJobs();
+  const { jobs, keys } = agent;
+  await jobs("fill", 2_101);
+  expect([await keys(), await keys({ limit: 1_000 }), await keys({ limit: 1_001 })].map((all) => all.length)).toEqual([
+    100, 1_000, 1_000,
+  ]);
+  expect([await jobs("remove"), await jobs("remove", { limit: 1_000 })]).toEqual([100, 1_000]);
+  expect([await jobs("remove", { limit: 1_001 }), await keys()]).toEqual([1_000, ["full-2101"]]);
 });
 
 describe("deleting", () => {
