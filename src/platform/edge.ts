@@ -127,6 +127,7 @@ export function edge({ log, metrics, origins, trustedProxies, trace, routes }: E
       const error = fail(thrown, request, path);
       if (error.delayMs > 0) await Bun.sleep(error.delayMs);
       const headers = new Headers({ ...error.headers, "content-type": "application/json" });
+      if (error.status === 401) headers.set("www-authenticate", "Bearer");
       finish(request, path, error.status, headers);
       const body = JSON.stringify(groupOf(path).failure(error, requestIdOf(request)));
       return new Response(body, { status: error.status, headers });

@@ -54,7 +54,7 @@ export function processMetrics(metrics: Metrics, startedAtMs: number): void {
   metrics.gauge("process_resident_memory_bytes", "Resident memory", () => process.memoryUsage.rss());
   metrics.gauge("process_start_time_seconds", "When the process started", () => startedAtMs / 1000);
   if (process.platform === "linux") metrics.gauge("process_threads", "Threads of the process", threadCount);
-  metrics.gauge("process_cpu_seconds", "CPU time used, user and system", () => {
+  metrics.gauge("process_cpu_seconds_total", "CPU time used, user and system", () => {
     const { user, system } = process.cpuUsage();
     return (user + system) / 1e6;
   });

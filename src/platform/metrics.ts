@@ -32,12 +32,12 @@ export function createMetrics() {
       }));
   }
 
-  /** `read` runs only when somebody looks. */
+  /** `read` runs only when somebody looks. A total that somebody else keeps is a counter read in this way. */
   function gauge(name: string, help: string, read: () => number | [Labels, number][]): void {
     families.push({
       name,
       help,
-      type: "gauge",
+      type: name.endsWith("_total") ? "counter" : "gauge",
       lines() {
         const value = read();
         if (typeof value === "number") return [`${name} ${value}`];

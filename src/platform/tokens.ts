@@ -91,10 +91,11 @@ export function createTokenStore(db: Database, now: () => number) {
   function revoke(id: string): boolean {
     const row = byId(id);
     if (!row) return false;
-    db.query("delete from tokens where id = ?").run(id);
+    // In memory first: on a full disk the caller is told that it failed, and nobody gets in with it all the same.
     known.delete(row.hash.toHex());
     used.delete(id);
     for (const listener of listeners) listener(id);
+    db.query("delete from tokens where id = ?").run(id);
     return true;
   }
 

@@ -34,7 +34,8 @@ describe("without a valid token", () => {
     async (_name, given) => {
       const headers = typeof given === "function" ? given() : given;
       for (const path of ["/api/accounts", "/api/tokens", "/metrics", "/swagger/json"]) {
-        expect((await house.fetch(path, { headers })).status).toBe(401);
+        const answer = await house.fetch(path, { headers });
+        expect([answer.status, answer.headers.get("www-authenticate")]).toEqual([401, "Bearer"]);
       }
     },
   );

@@ -70,6 +70,14 @@ test("whoever holds a connection open hears of a revocation, once", () => {
   expect(heard).toEqual([id]);
 });
 
+test("a revocation that the disk refuses says so, and the token opens nothing all the same", () => {
+  const { tokens, db } = store();
+  const { id, token } = tokens.mint(admin);
+  db.run("create trigger full before delete on tokens begin select raise(fail, 'database or disk is full'); end");
+  expect(() => tokens.revoke(id)).toThrow("disk is full");
+  expect(tokens.byValue(token)).toBeUndefined();
+});
+
 test("the time of last use, by token or by session, outlives a restart", () => {
   const { tokens, clock, reopen } = store();
   const byValue = tokens.mint(admin);
