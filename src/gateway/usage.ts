@@ -206,8 +206,23 @@ const READERS: ReadonlyArray<(block: Tree) => Loose | undefined> = [
 
 /** A count that is missing stays missing; a zero that was said is kept. */
 function pick(loose: Loose): Usage {
-  return Object.fromEntries(Object.entries(loose).filter(([, count]) => count !== undefined));
+  const usage: Usage = {};
+  for (const name of COUNTS_OF) {
+    const count = loose[name];
+    if (count !== undefined) usage[name] = count;
+  }
+  return usage;
 }
+
+const COUNTS_OF = [
+  "tokensIn",
+  "tokensOut",
+  "cachedIn",
+  "cacheWriteIn",
+  "cacheWriteHourIn",
+  "reasoningOut",
+  "cost",
+] as const satisfies readonly (keyof Usage)[];
 
 function sum(...counts: (number | undefined)[]): number | undefined {
   const known = counts.filter((count) => count !== undefined);
