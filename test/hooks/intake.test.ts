@@ -318,6 +318,22 @@ describe("duplicates", () => {
     expect((await rows(house)).length).toBe(1);
   });
 
+  test("where a timestamp is signed a recorded delivery is a duplicate, whatever is added to the list of signatures", async () => {
+    await using house = await startHookHouse({ env: { TAILSCALE_WEBHOOK_SECRET: SECRET } });
+    const body = '[{"type":"nodeCreated","tailnet":"example.com"}]';
+    const at = Math.floor(Date.now() / 1000);
+    const signature = `t=${at},v1=${sign(`${at}.${body}`).slice(7)}`;
+    const forged = "0".repeat(64);
+    for (const header of [signature, `${signature},v9=x`, `v1=${forged},${signature}`]) {
+      const headers = { ...json, "tailscale-webhook-signature": header };
+      expect((await send(house, "/webhooks/tailscale", { body, headers })).status).toBe(200);
+    }
+    expect((await eventsOf(house, "example.com")).length).toBe(1);
+    const later = `t=${at - 1},v1=${sign(`${at - 1}.${body}`).slice(7)}`;
+    await send(house, "/webhooks/tailscale", { body, headers: { ...json, "tailscale-webhook-signature": later } });
+    expect((await eventsOf(house, "example.com")).length).toBe(2);
+  });
+
   test("without an id equal deliveries are events of their own, unless the source counts equal bodies as one", async () => {
     await using house = await startHookHouse();
     for (let press = 0; press < 2; press++) await sendGeneric(house, "/webhooks/button", "{}");
