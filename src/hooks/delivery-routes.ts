@@ -125,7 +125,9 @@ export function hookDeliveryRoutes({ hooks, guard, now }: HookRouteParts) {
     .get(
       "/deliveries/:id/curl",
       async ({ params, request }) => {
-        const command = toCurl(await stored(params.id), hooks.publicUrl ?? new URL(request.url).origin);
+        const delivery = await stored(params.id);
+        const checks = sources.find(delivery.row.source)?.checks ?? "none"; // the source may be gone
+        const command = toCurl(delivery, hooks.publicUrl ?? new URL(request.url).origin, checks);
         return new Response(command, { headers: { "content-type": "text/plain; charset=utf-8" } });
       },
       {
