@@ -43,6 +43,12 @@ describe("what is called wrongly ends with 2 and a sentence", () => {
     [["create", "mine"], /--preset PRESET/],
     [["set", "github"], /usage: gatehouse hook set/],
     [["secret", "github"], /standard input/],
+    [["list", "github"], /usage: gatehouse hook list$/],
+    [["deliveries", "github"], /usage: gatehouse hook deliveries/],
+    [["rejections", "github"], /usage: gatehouse hook rejections/],
+    [["tail", "github", "gitlab"], /usage: gatehouse hook tail/],
+    [["explain", "github"], /usage: gatehouse hook explain/],
+    [["secret", "github", "--generate", "--overlap", "60"], /usage: gatehouse hook secret/],
     [["replay"], /usage: gatehouse hook replay/],
     [["explain"], /does not begin with a request line/],
   ])("%p", async (args, sentence) => {
@@ -59,6 +65,7 @@ test("what fails ends with 1 and the server's sentence", async () => {
     err: "gatehouse: This source has no secret yet; set one first",
   });
   expect((await run(["curl", "none"])).code).toBe(1);
+  expect((await run(["tail", "nobody"])).code).toBe(1);
   expect(await run(["replay", "none"])).toMatchObject({ code: 1, out: "replaying 0" });
 });
 

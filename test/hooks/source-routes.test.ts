@@ -350,6 +350,34 @@ describe("explain", () => {
     }
   });
 
+  test("knows GitLab by its token's header, and leaves an address to the real request", async () => {
+    await using house = await startHookHouse();
+    expect((await ask(house, "/webhooks/gitlab", { "x-gitlab-token": "other" }, "{}")).fits).toEqual(["gitlab"]);
+    const verify = [{ kind: "address", ranges: ["10.0.0.0/8"] }, { kind: "bearer" }];
+    await house.api("POST", `${base}/sources`, { name: "lan", preset: "home-assistant", verify });
+    await house.api("PUT", `${base}/sources/lan/secret`, { secret: SECRET });
+    const body = '{"entity_id":"light.kitchen"}';
+    const right = await ask(house, "/webhooks/lan", { authorization: `Bearer ${SECRET}` }, body);
+    expect([right.accepted, JSON.stringify(right.stages)]).toEqual([true, expect.stringContaining("10.0.0.0/8")]);
+    const wrong = await ask(house, "/webhooks/lan", { authorization: "Bearer other" }, body);
+    expect(failed(wrong)?.stage).toBe("verify");
+  });
+
+  test("a header that cannot be one is refused with its place", async () => {
+    await using house = await startHookHouse();
+    const saved = { method: "POST", path: "/webhooks/github", body_base64: "" };
+    for (const header of [
+      ["bad name", "x"],
+      ["", "x"],
+      ["a", "x\ny"],
+    ]) {
+      const { status, body } = await house.api("POST", `${base}/explain`, { ...saved, headers: [header] });
+      expect([status, body.errors[0].message]).toEqual([400, expect.stringContaining("body.headers.0")]);
+    }
+    const strange = await house.api("POST", `${base}/explain`, { ...saved, headers: [["x-name", "Größe ✓"]] });
+    expect(strange.status).toBe(200);
+  });
+
   test("says which sender it looks like, and what would happen; nothing is stored", async () => {
     await using house = await startHookHouse();
     const body = '{"repository":{"full_name":"A/B"}}';
