@@ -134,3 +134,22 @@ test("doctor names the sources that cannot work as they are", async () => {
     "webhooks of twilio: The sender signs the public address: set public_url.",
   );
 });
+
+test("tail ends quietly when whoever read it has left", async () => {
+  const child = begin(["tail", "github"]);
+  const reader = child.stdout.getReader();
+  const first = reader.read();
+  let ended = false;
+  void child.exited.then(() => {
+    ended = true;
+  });
+  let attempt = 0;
+  const knock = () => sendGithub(house, "cli/pipe", { id: `pipe-${++attempt}` });
+  while (!(await Promise.race([first.then(() => true), knock().then(() => Bun.sleep(50).then(() => false))])));
+  await reader.cancel();
+  while (!ended) {
+    await knock();
+    await Bun.sleep(20);
+  }
+  expect([await child.exited, await new Response(child.stderr).text()]).toEqual([0, ""]);
+});
