@@ -28,8 +28,13 @@ function openDispatch(deliver: Deliver) {
   const folder = temporaryFolder();
   const real = createJournal(WORKER, join(folder.path, "journal.db"), { bytesMax: 1 << 30, ageMsMax: 1e12 });
   let asked = 0;
+  const hurried: boolean[] = [];
   const journal: Journal = {
     ...real,
+    mark(one, when) {
+      hurried.push(when === "now");
+      real.mark(one, when);
+    },
     ask(question, input) {
       asked++;
       return real.ask(question, input);
@@ -57,6 +62,7 @@ function openDispatch(deliver: Deliver) {
     dispatch,
     outcomes,
     asked: () => asked,
+    hurried,
     now: () => nowMs,
     advance: (ms: number) => {
       nowMs += ms;
@@ -120,6 +126,7 @@ test("ten attempts over about a day, then a dead letter with the reason", async 
   }
   const row = await it.row();
   expect([row?.status, row?.attempts, row?.reason]).toEqual(["dead", ATTEMPTS_MAX, "the agent answered 503"]);
+  expect(it.hurried.indexOf(true)).toBe(it.hurried.length - 1); // a restart would end it in its own words
   const hours = (it.now() - startMs) / HOUR_MS;
   expect(hours).toBeGreaterThan(20);
   expect(hours).toBeLessThan(28);
@@ -141,6 +148,17 @@ test.each([
   await it.ended(1);
   const row = await it.row();
   expect([row?.status, row?.attempts]).toEqual(["pending", free ? 1 : 2]);
+});
+
+test("a replay's outcome is written at once: its agent would run it again after a crash", async () => {
+  await using it = openDispatch(async () => answer(200));
+  await it.store();
+  await it.ended(1);
+  const { id } = (await it.row()) ?? {};
+  await it.journal.ask("replay", { filter: {}, ids: [id ?? ""], nowMs: it.now(), limit: 1 });
+  await it.dispatch.pump();
+  await it.ended(2);
+  expect(it.hurried).toEqual([false, true]);
 });
 
 test("an agent that was destroyed meanwhile ends it", async () => {
