@@ -172,6 +172,26 @@ describe("what is refused otherwise stores nothing either", () => {
     expect((await sendGeneric(house, "/webhooks/big", sized(26 * 1024 * 1024))).status).toBeLessThan(300);
   });
 
+  test("strangers who announce bodies and never send them shut nobody out", async () => {
+    await using house = await startHookHouse();
+    const { hostname, port } = new URL(house.url);
+    const head = (length: number) =>
+      `POST /webhooks/x HTTP/1.1\r\nHost: ${hostname}\r\nX-Signature: ${WRONG}\r\nContent-Length: ${length}\r\n\r\n{`;
+    const MIB = 1024 * 1024;
+    const socket = { data() {} };
+    const lengths = [...Array.from({ length: 9 }, () => 26 * MIB), 22 * MIB - 30, 20]; // all that may be read at a time
+    const strangers = await Promise.all(
+      lengths.map(async (length) => {
+        const stranger = await Bun.connect({ hostname, port: Number(port), socket });
+        stranger.write(head(length));
+        return stranger;
+      }),
+    );
+    for (let attempt = 0; attempt < 20; attempt++)
+      expect((await sendGeneric(house, "/webhooks/healthy", BODY)).status).toBe(200);
+    for (const stranger of strangers) stranger.end();
+  });
+
   test("with verification off a foreign page or host name is still refused", async () => {
     await using house = await startHookHouse();
     await house.api("PATCH", "/api/hooks/sources/generic", { verify: "none" });
