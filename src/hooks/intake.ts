@@ -142,8 +142,10 @@ export function createIntake(parts: IntakeParts) {
   async function body(request: Request, refuse: Refuse): Promise<Uint8Array> {
     let held = 0;
     const hold = (bytes: number): void => {
-      if (readingBytes + bytes > READING_BYTES_MAX)
-        throw new AppError("hook.full", { headers: { "retry-after": "5" } });
+      if (readingBytes + bytes > READING_BYTES_MAX) {
+        warn("hook.reading", "", "bodies under way hold all the memory they may: senders are answered 503 meanwhile");
+        throw new AppError("hook.full", { headers: { "retry-after": "5" }, expected: true });
+      }
       readingBytes += bytes;
       held += bytes;
     };
