@@ -174,6 +174,7 @@ const VERBS: Record<Verb, (context: CommandContext) => Promise<number>> = {
   async tail(context) {
     const { args, api, out } = context;
     const name = args.length === 0 ? undefined : one("tail", args);
+    if (!(await api.isServed())) throw new CommandError("no server runs on this data folder, so nothing happens");
     const source = name === undefined ? undefined : await sourceOf(context, name);
     const query = source === undefined ? "" : `?source=${source.name}`;
     const answer = await api.fetch(`/api/hooks/tail${query}`, { headers: { accept: "text/event-stream" } });

@@ -17,8 +17,8 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-function begin(args: string[]) {
-  const env = { PATH: process.env.PATH ?? "", GATEHOUSE_DATA: join(house.folder, "data") };
+function begin(args: string[], data = join(house.folder, "data")) {
+  const env = { PATH: process.env.PATH ?? "", GATEHOUSE_DATA: data };
   const options = { cwd: folder, env, stdin: "pipe", stdout: "pipe", stderr: "pipe" } as const;
   return Bun.spawn([process.execPath, INDEX, "hook", ...args], options);
 }
@@ -152,4 +152,12 @@ test("tail ends quietly when whoever read it has left", async () => {
     await Bun.sleep(20);
   }
   expect([await child.exited, await new Response(child.stderr).text()]).toEqual([0, ""]);
+});
+
+test("tail beside no server says so and leaves the folder to one", async () => {
+  const child = begin(["tail"], join(folder, "nobody"));
+  expect([await child.exited, await new Response(child.stderr).text()]).toEqual([
+    1,
+    "gatehouse: no server runs on this data folder, so nothing happens\n",
+  ]);
 });
