@@ -215,6 +215,20 @@ describe("samples", () => {
       expect([source, title === "", type]).not.toEqual([source, true, "unknown"]);
   }, 60_000);
 
+  test("an entity that the sample cannot carry goes into the address; a source that takes no body says so", async () => {
+    await using house = await startHookHouse();
+    const change = (body: object) => house.api("PATCH", `${base}/sources/generic`, body);
+    const attempt = () => house.api("POST", `${base}/sources/generic/test`, { entity: "ctm/1" });
+    await change({ entity: ["{data.customer_id}"] });
+    expect((await attempt()).body.result).toMatchObject({ status: 200, path: "/webhooks/generic/ctm%2F1" });
+    expect(await agentNames(house)).toEqual(["ctm-1"]);
+    await change({ methods: ["GET", "PUT"] });
+    expect((await attempt()).body.result.status).toBe(200);
+    await change({ methods: ["GET"] });
+    const refused = await attempt();
+    expect([refused.status, refused.body.errors[0].message]).toEqual([400, expect.stringContaining("GET")]);
+  });
+
   test("the entity asked for is the one reached; without a secret, and for a private key, it says why not", async () => {
     await using house = await startHookHouse();
     await house.api("POST", `${base}/sources/github/test`, { entity: "Acme/Web" });
