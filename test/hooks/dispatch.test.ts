@@ -1,6 +1,7 @@
 // From the journal to the agents, with a clock and agents of the test's choice; then with real threads and restarts.
+import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import {
   type Answer,
@@ -264,6 +265,26 @@ describe("in a whole house", () => {
     await until(async () => (await house.api("GET", "/api/hooks/deliveries?status=done")).body.result.length === 5);
     expect((await eventsOf(house, "x", "slow")).length).toBe(5);
   }, 60_000);
+
+  test("a handler that ends while the server stops is done: its outcome is written before the journal closes", async () => {
+    const folder = tempFolder();
+    mkdirSync(join(folder, "agents"), { recursive: true });
+    writeFileSync(
+      join(folder, "agents", "slow.ts"),
+      `import { WebhookAgent } from "gatehouse";
+       export class Slow extends WebhookAgent {
+         async onEvent() { await new Promise((resolve) => setTimeout(resolve, 500)); }
+       }`,
+    );
+    const house = await startHookHouse({ folder });
+    await house.api("PATCH", "/api/hooks/sources/generic", { class: "slow", ack_ms: 50 });
+    expect((await sendGeneric(house, "/webhooks/x", "{}")).status).toBe(202);
+    await house.stop();
+    const journal = new Database(join(folder, "data", "journal.db"), { readonly: true });
+    expect(journal.query("select status, attempts from deliveries").all()).toEqual([{ status: "done", attempts: 1 }]);
+    journal.close();
+    rmSync(folder, { recursive: true });
+  });
 
   test("an ordered source waits for the one before; an unordered one overtakes", async () => {
     const folder = tempFolder();
