@@ -79,6 +79,7 @@ async function run(argv: string[]): Promise<number> {
     if (positionals.length > 0) throw new CommandError(`unexpected: ${positionals.join(" ")}`, 2);
     return serve(machine, { out: print, isTerminal: process.stdout.isTTY === true });
   }
+  process.stdout.on("error", leave);
   const { api, close } = lazyConnection(machine, verb);
   const context: CommandContext = {
     args: positionals,
@@ -175,6 +176,12 @@ function help(command: Command | undefined): number {
   print("");
   print("gatehouse help VERB tells more; gatehouse config --explain lists every setting.");
   return 0;
+}
+
+/** Whoever read what a verb prints has left, as `head` does: there is nobody to tell more. */
+function leave(error: Error): void {
+  if (!("code" in error) || error.code !== "EPIPE") throw error;
+  process.exit(0);
 }
 
 function print(line: string): void {

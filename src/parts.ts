@@ -129,7 +129,6 @@ export function openParts({ settings, log, threads, embedFolder, env, now }: Mac
     secretsOf: classSecrets.of,
     now,
   });
-  closers.push(() => agents.stop());
   metrics.gauge("gatehouse_agents_live", "Agents that have a thread", () => agents.roster.threadCount);
 
   const hooks = createHooks({
@@ -146,7 +145,12 @@ export function openParts({ settings, log, threads, embedFolder, env, now }: Mac
     metrics,
     now,
   });
-  closers.push(() => hooks.stop());
+  // From the last to the first: nothing new for the agents, then they end, then what became of their work is stored.
+  closers.push(
+    () => hooks.stop(),
+    () => agents.stop(),
+    () => hooks.halt(),
+  );
   classSecrets.addSource(hooks.envFor);
   agents.onDestroyed(hooks.destroyed);
 

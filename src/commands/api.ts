@@ -7,6 +7,7 @@ import { lockFolder, readOwner } from "../platform/lock.ts";
 import { type Api, CommandError, inFolder, whyOf } from "./command.ts";
 
 type Fetch = (path: string, init?: RequestInit) => Promise<Response>;
+type Opened = { fetch: Fetch; isServed: boolean; close(): Promise<void> };
 export type Connection = { api: Api; close(): Promise<void> };
 
 const LOCK_WAIT_MS = 5_000; // another verb holds the folder for a moment only, and a server announces itself at once
@@ -14,16 +15,18 @@ const LOCK_RETRY_MS = 50;
 
 /** Opened at the first use, so that a verb which needs no API takes no lock. */
 export function lazyConnection(machine: Machine, command: string): Connection {
-  let opened: Promise<{ fetch: Fetch; close(): Promise<void> }> | undefined;
-  const fetch: Fetch = async (path, init) => {
+  let opened: Promise<Opened> | undefined;
+  const open = (): Promise<Opened> => {
     opened ??= connect(machine, command);
-    return (await opened).fetch(path, init);
+    return opened;
   };
+  const fetch: Fetch = async (path, init) => (await open()).fetch(path, init);
+  const isServed = async (): Promise<boolean> => (await open()).isServed;
   const close = async (): Promise<void> => (await opened)?.close();
-  return { api: { fetch, call: (method, path, body) => call(fetch, method, path, body) }, close };
+  return { api: { fetch, isServed, call: (method, path, body) => call(fetch, method, path, body) }, close };
 }
 
-async function connect(machine: Machine, command: string): Promise<{ fetch: Fetch; close(): Promise<void> }> {
+async function connect(machine: Machine, command: string): Promise<Opened> {
   const folder = machine.settings.data;
   const startedAt = new Date(machine.now()).toISOString();
   for (const giveUpMs = machine.now() + LOCK_WAIT_MS; machine.now() < giveUpMs; await Bun.sleep(LOCK_RETRY_MS)) {
@@ -36,10 +39,10 @@ async function connect(machine: Machine, command: string): Promise<{ fetch: Fetc
         await parts.close();
         lock.release();
       };
-      return { fetch, close };
+      return { fetch, isServed: false, close };
     }
     const remote = await reach(readOwner(folder)?.address);
-    if (remote) return { fetch: withKey(folder, remote), async close() {} };
+    if (remote) return { fetch: withKey(folder, remote), isServed: true, async close() {} };
   }
   const owner = readOwner(folder);
   throw new CommandError(

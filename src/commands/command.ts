@@ -30,6 +30,8 @@ export type Api = {
   /** The `result` of a successful call; throws CommandError with the server's sentence otherwise. */
   call(method: string, path: string, body?: unknown): Promise<unknown>;
   fetch(path: string, init?: RequestInit): Promise<Response>;
+  /** Does a server answer, or this very process, in which nothing happens by itself? */
+  isServed(): Promise<boolean>;
 };
 
 /** What the person at the terminal reads, without a stack. 1: it failed. 2: it was called wrongly. */

@@ -64,6 +64,7 @@ export const hook: Command = {
 
 const VERBS: Record<Verb, (context: CommandContext) => Promise<number>> = {
   async list(context) {
+    none("list", context.args);
     const all = Value.Parse(t.Array(SourceView), await context.api.call("GET", "/api/hooks/sources"));
     const used = all.filter(
       ({ built_in, secrets, counters }) =>
@@ -110,6 +111,7 @@ const VERBS: Record<Verb, (context: CommandContext) => Promise<number>> = {
   },
   async secret({ args, options, api, out, stdin }) {
     const name = one("secret", args);
+    if (options.overlap !== undefined && !options.rotate) throw usage("secret"); // or the old one would end at once
     const text = options.generate ? "" : (await new Response(stdin()).text()).trim();
     if (text === "" && !options.generate)
       throw new CommandError("give the secret on standard input, or say --generate", 2);
@@ -141,6 +143,7 @@ const VERBS: Record<Verb, (context: CommandContext) => Promise<number>> = {
     return tried.status < 300 ? 0 : 1;
   },
   async deliveries(context) {
+    none("deliveries", context.args);
     const rows = Value.Parse(
       t.Array(DeliveryView),
       await context.api.call(
@@ -156,6 +159,7 @@ const VERBS: Record<Verb, (context: CommandContext) => Promise<number>> = {
     return 0;
   },
   async rejections(context) {
+    none("rejections", context.args);
     const rows = Value.Parse(
       t.Array(RejectionView),
       await context.api.call("GET", `/api/hooks/rejections${queryOf(context.options, ["source", "limit"])}`),
@@ -167,8 +171,12 @@ const VERBS: Record<Verb, (context: CommandContext) => Promise<number>> = {
     );
     return 0;
   },
-  async tail({ args: [source], api, out }) {
-    const query = source === undefined ? "" : `?source=${encodeURIComponent(source)}`;
+  async tail(context) {
+    const { args, api, out } = context;
+    const name = args.length === 0 ? undefined : one("tail", args);
+    if (!(await api.isServed())) throw new CommandError("no server runs on this data folder, so nothing happens");
+    const source = name === undefined ? undefined : await sourceOf(context, name);
+    const query = source === undefined ? "" : `?source=${source.name}`;
     const answer = await api.fetch(`/api/hooks/tail${query}`, { headers: { accept: "text/event-stream" } });
     if (!answer.ok || !answer.body) throw new CommandError(`the server answered ${answer.status}`);
     let rest = "";
@@ -200,6 +208,7 @@ const VERBS: Record<Verb, (context: CommandContext) => Promise<number>> = {
     return 0;
   },
   async explain(context) {
+    none("explain", context.args);
     const saved = parseSavedRequest(await new Response(context.stdin()).bytes());
     if (!saved)
       throw new CommandError(
@@ -237,6 +246,10 @@ function one(verb: Verb, args: readonly string[]): string {
   const [only, ...rest] = args;
   if (only === undefined || rest.length > 0) throw usage(verb);
   return only;
+}
+
+function none(verb: Verb, args: readonly string[]): void {
+  if (args.length > 0) throw usage(verb);
 }
 
 const pathOf = (name: string): string => `/api/hooks/sources/${encodeURIComponent(name)}`;

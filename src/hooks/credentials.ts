@@ -71,7 +71,8 @@ function plainChecks(checks: readonly Check[]): Check[] {
   return checks.flatMap((check) => ("of" in check ? plainChecks(check.of) : check.kind === "signature" ? [] : [check]));
 }
 
-function allHeaders(checks: readonly Check[]): string[] {
+/** In lower case. */
+export function allHeaders(checks: readonly Check[]): string[] {
   return checks.flatMap((check) => {
     if ("of" in check) return allHeaders(check.of);
     if (check.kind === "twilio") return ["x-twilio-signature"];

@@ -36,11 +36,12 @@ type Filter = {
   until?: string;
 };
 const Count = t.Object({ count: t.Integer() });
+const HeaderValue = t.String({ pattern: "^[^\\0\\r\\n]*$", maxLength: 8_192 });
 const Saved = t.Object(
   {
     method: t.String({ pattern: "^[A-Z]{1,16}$", examples: ["POST"] }),
     path: t.String({ minLength: 1, maxLength: 8_192, examples: ["/webhooks/github"] }),
-    headers: t.Array(t.Tuple([t.String({ maxLength: 256 }), t.String({ maxLength: 8_192 })]), { maxItems: 200 }),
+    headers: t.Array(t.Tuple([model.HeaderName, HeaderValue]), { maxItems: 200 }),
     body_base64: t.String({ maxLength: EXPLAIN_BODY_MAX }),
     as: t.Optional(t.String({ maxLength: 256, description: "judge it as if it had come to /webhooks/ and this" })),
   },
@@ -125,7 +126,9 @@ export function hookDeliveryRoutes({ hooks, guard, now }: HookRouteParts) {
     .get(
       "/deliveries/:id/curl",
       async ({ params, request }) => {
-        const command = toCurl(await stored(params.id), hooks.publicUrl ?? new URL(request.url).origin);
+        const delivery = await stored(params.id);
+        const checks = sources.find(delivery.row.source)?.checks ?? "none"; // the source may be gone
+        const command = toCurl(delivery, hooks.publicUrl ?? new URL(request.url).origin, checks);
         return new Response(command, { headers: { "content-type": "text/plain; charset=utf-8" } });
       },
       {

@@ -140,7 +140,9 @@ export function createDispatch(parts: DispatchParts) {
   }
 
   function settle(job: Job, startMs: number, mark: Mark): void {
-    journal.mark(mark);
+    // Lost in a crash, an agent would run a replay once more, and the last attempt would be a dead letter though it went well.
+    const { replay, attempts } = job.row;
+    journal.mark(mark, replay === 1 || attempts >= ATTEMPTS_MAX ? "now" : "soon");
     if (mark.outcome === "retry") wakeAt(mark.dueMs);
     onOutcome({
       job,

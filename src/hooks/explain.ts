@@ -9,6 +9,7 @@ import {
   type Verdict,
   verify,
 } from "../platform/signature.ts";
+import { allHeaders } from "./credentials.ts";
 import { isPresetName, PRESETS, presetOf } from "./presets.ts";
 import { readDeliveries, signatureChecks } from "./reading.ts";
 import { type Source, variablesOf } from "./sources.ts";
@@ -31,10 +32,11 @@ export async function explain(
   saved: SavedRequest,
   { find, secretsOf, publicUrl, nowMs, as }: ExplainParts,
 ): Promise<Explanation> {
-  const headers = new Headers(saved.headers);
+  // As a server sees them: text that is not ASCII arrives byte by byte.
+  const headers = new Headers(saved.headers.map(([name, value]) => [name, Buffer.from(value).toString("latin1")]));
   const [pathname = "", search = ""] = saved.path.split(/\?(.*)/s);
   const query = new URLSearchParams(search);
-  const fits = fitting({ headers, query, address: "", nowMs });
+  const fits = fitting(headers);
   const stages: StageReport[] = [];
   const say = (stage: string, ok: boolean, says: string): boolean => {
     stages.push({ stage, ok, says });
@@ -105,12 +107,17 @@ export async function explain(
 }
 
 function judge(
-  { name, checks }: Source,
+  { name, checks: all }: Source,
   secrets: string[],
   incoming: Incoming,
   say: (stage: string, ok: boolean, says: string) => boolean,
 ): boolean {
-  if (checks === "none") return say("verify", true, "This source verifies nothing: everyone may send.");
+  if (all === "none") return say("verify", true, "This source verifies nothing: everyone may send.");
+  const ranges = all.flatMap((check) => (check.kind === "address" ? [check.ranges.join(", ")] : []));
+  const checks = all.filter(({ kind }) => kind !== "address");
+  if (ranges.length > 0)
+    say("address", true, `It must come from ${ranges.join(" and ")}; a saved request does not say where it came from.`);
+  if (checks.length === 0) return true;
   const early = precheck(checks, incoming);
   const expected = checks.map(describeCheck).join("; and ");
   if (early === "stale")
@@ -175,15 +182,13 @@ function almost(checks: readonly Check[], secrets: readonly string[], incoming: 
   return found ? ` It does fit if ${found[0]}: the body was changed on its way.` : "";
 }
 
+const SHARED = "x-webhook-token"; // any sender that cannot sign may use it, so it tells nobody apart
+
 /** Senders that have a header of their own, or sign in their own way. */
-function fitting(head: Omit<Incoming, "body">): string[] {
+function fitting(headers: Headers): string[] {
   return Object.keys(PRESETS)
     .filter(isPresetName)
-    .filter((name) => {
-      const own = signatureChecks(presetOf(name).verify).some(({ header }) => head.headers.has(header));
-      const token = presetOf(name).verify.some((check) => "header" in check && head.headers.has(check.header));
-      return own || token || (name === "twilio" && head.headers.has("x-twilio-signature"));
-    });
+    .filter((name) => allHeaders(presetOf(name).verify).some((header) => header !== SHARED && headers.has(header)));
 }
 
 export function describeCheck(check: Check): string {

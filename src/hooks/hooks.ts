@@ -151,9 +151,12 @@ export function createHooks(parts: HookParts) {
       const asked = classNames.map((className) => journal.ask("hasten", { className, nowMs: now() }));
       Promise.all(asked).then(dispatch.pump, (error) => log.error("hook.hasten", { error }));
     },
-    async stop(): Promise<void> {
+    /** No attempt begins any more; those under way may still end. */
+    halt(): void {
       started = false;
       dispatch.stop();
+    },
+    async stop(): Promise<void> {
       await journal.stop();
       db.close();
     },

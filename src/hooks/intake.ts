@@ -36,7 +36,6 @@ type IntakeParts = {
 };
 
 const READING_BYTES_MAX = 256 * 1024 * 1024; // bodies under way, verified or not; past it senders are told to come back
-const UNKNOWN_LENGTH_BYTES = 1024 * 1024; // what a body without a declared length counts as
 const WARN_MS = 60_000; // a flood of deliveries that all meet the same trouble is one line a minute
 
 export function createIntake(parts: IntakeParts) {
@@ -141,17 +140,23 @@ export function createIntake(parts: IntakeParts) {
   }
 
   async function body(request: Request, refuse: Refuse): Promise<Uint8Array> {
-    const bytes = Number(request.headers.get("content-length") ?? UNKNOWN_LENGTH_BYTES);
-    if (readingBytes + Math.min(bytes, bodyBytesMax) > READING_BYTES_MAX)
-      throw new AppError("hook.full", { headers: { "retry-after": "5" } });
-    readingBytes += bytes;
+    let held = 0;
+    const hold = (bytes: number): void => {
+      if (readingBytes + bytes > READING_BYTES_MAX) {
+        warn("hook.reading", "", "bodies under way hold all the memory they may: senders are answered 503 meanwhile");
+        throw new AppError("hook.full", { headers: { "retry-after": "5" }, expected: true });
+      }
+      readingBytes += bytes;
+      held += bytes;
+    };
     try {
-      return await readBytes(request, bodyBytesMax);
+      return await readBytes(request, bodyBytesMax, hold);
     } catch (error) {
+      const bytes = Number(request.headers.get("content-length") ?? held);
       if (error instanceof AppError && error.code === "input.too_large") refuse("body", "too large", error.code, bytes);
       throw error;
     } finally {
-      readingBytes -= bytes;
+      readingBytes -= held;
     }
   }
 

@@ -100,11 +100,12 @@ export function createJournal(workerUrl: string | URL, path: string, limits: Jou
   }
 
   /**
-   * Not awaited by anyone, and in no hurry: an outcome that is lost in a crash means that the delivery is made again,
-   * and its agent knows it.
+   * Not awaited by anyone, and mostly in no hurry: an outcome that is lost in a crash means that the delivery is made
+   * again, and its agent knows it.
    */
-  function mark(one: Mark): void {
+  function mark(one: Mark, when: "soon" | "now" = "soon"): void {
     marks.set(one.seq, one);
+    if (when === "now" && !resting) writeRest();
   }
 
   function reject(one: Rejection): void {

@@ -11,7 +11,7 @@ FormatRegistry.Set("hook-secret", (text) => text.trim() === text && !/\p{Cc}/u.t
 
 export const SourceName = t.String({ pattern: "^[a-z0-9][a-z0-9-]{0,62}$", examples: ["github"] });
 export const ClassName = t.String({ pattern: "^[a-z][a-z0-9-]{0,127}$", examples: ["webhook-agent"] });
-const HeaderName = t.String({ pattern: "^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}$", examples: ["X-Signature"] });
+export const HeaderName = t.String({ pattern: "^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}$", examples: ["X-Signature"] });
 const Templates = t.Array(t.String({ format: "hook-template", minLength: 1, maxLength: 500 }), {
   maxItems: 32,
   examples: [["{repository.full_name}"]],

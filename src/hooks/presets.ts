@@ -78,8 +78,15 @@ const TOKEN: readonly Check[] = [
 ];
 
 const FORGE_ENTITY = ["{repository.full_name}", "{organization.login}", "{organization.username}"];
-const FORGE_TITLE = ["{issue.title}", "{pull_request.title}", "{release.name}", "{head_commit.message}", "{ref}"];
-const FORGE_URL = [
+const THING_TITLE = [
+  "{issue.title}",
+  "{pull_request.title}",
+  "{release.name}",
+  "{release.tag_name}",
+  "{head_commit.message}",
+];
+const FORGE_TITLE = [...THING_TITLE, "{ref}"];
+const THING_URL = [
   "{comment.html_url}",
   "{issue.html_url}",
   "{pull_request.html_url}",
@@ -87,7 +94,52 @@ const FORGE_URL = [
   "{head_commit.url}",
   "{compare}",
   "{compare_url}",
-  "{repository.html_url}",
+];
+const FORGE_URL = [...THING_URL, "{repository.html_url}"];
+
+/** What else happens at GitHub; an issue that is labeled is the issue, so these come after the things above. */
+const GITHUB_TITLE = [
+  "{discussion.title}",
+  "{workflow_run.display_title}",
+  "{workflow_run.name}",
+  "{workflow_job.name}",
+  "{check_run.name}",
+  "{check_suite.head_commit.message}",
+  "{merge_group.head_commit.message}",
+  "{milestone.title}",
+  "{deployment.environment}: {deployment_status.state}",
+  "{deployment.environment}",
+  "{alert.rule.description}",
+  "{alert.security_advisory.summary}",
+  "{alert.affected_package_name}",
+  "{commit.commit.message}",
+  "{comment.body}",
+  "{package.name}",
+  "{project.name}",
+  "{project_column.name}",
+  "{forkee.full_name}",
+  "{pages.0.title}",
+  "{key.title}",
+  "{rule.name}",
+  "{label.name}",
+  "{team.name}",
+  "{member.login}",
+];
+const GITHUB_URL = [
+  "{discussion.html_url}",
+  "{workflow_run.html_url}",
+  "{workflow_job.html_url}",
+  "{check_run.html_url}",
+  "{milestone.html_url}",
+  "{alert.html_url}",
+  "{deployment_status.target_url}",
+  "{target_url}",
+  "{commit.html_url}",
+  "{package.html_url}",
+  "{project.html_url}",
+  "{forkee.html_url}",
+  "{pages.0.html_url}",
+  "{team.html_url}",
 ];
 
 const gitea = (family: "gitea" | "forgejo", label: string): Preset => ({
@@ -143,9 +195,9 @@ export const PRESETS = {
     action: ["{action}"],
     id: ["{header:x-github-delivery}"],
     entity: ["{repository.full_name}", "{organization.login}", "github-{installation.id}"],
-    title: [...FORGE_TITLE, "{zen}"],
+    title: [...THING_TITLE, ...GITHUB_TITLE, "{ref}", "{zen}"],
     description: ["{comment.body}", "{review.body}", "{issue.body}", "{pull_request.body}", "{release.body}"],
-    url: [...FORGE_URL, "{organization.url}"],
+    url: [...THING_URL, ...GITHUB_URL, "{repository.html_url}", "{organization.url}"],
     actor: ["{sender.login}", "{pusher.name}"],
     handshakes: [{ when: "{?header:x-github-event=ping}", ...OK }],
   },
@@ -156,9 +208,17 @@ export const PRESETS = {
     action: ["{object_attributes.action}", "{object_attributes.status}"],
     id: ["{header:webhook-id}", "{header:idempotency-key}", "{header:x-gitlab-event-uuid}"],
     entity: ["{project.path_with_namespace}", "{path_with_namespace}", "{group.full_path}", "{full_path}"],
-    title: ["{object_attributes.title}", "{commit.title}", "{commits.0.title}", "{ref}"],
+    title: [
+      "{object_attributes.title}",
+      "{build_name}",
+      "{commit.title}",
+      "{commits.0.title}",
+      "{object_attributes.name}",
+      "{name}",
+      "{ref}",
+    ],
     description: ["{object_attributes.note}", "{object_attributes.description}"],
-    url: ["{object_attributes.url}", "{commits.0.url}", "{project.web_url}"],
+    url: ["{object_attributes.url}", "{commits.0.url}", "{url}", "{deployable_url}", "{project.web_url}"],
     actor: ["{user.username}", "{user_username}", "{user.name}"],
   },
   gitea: gitea("gitea", "Gitea"),
@@ -169,9 +229,20 @@ export const PRESETS = {
     type: ["{header:x-event-key}"],
     id: ["{header:x-request-uuid}", "{header:x-request-id}"],
     entity: ["{repository.full_name}", "{repository.project.key}/{repository.slug}", "{workspace.slug}"],
-    title: ["{pullrequest.title}", "{issue.title}", "{push.changes.0.new.name}", "{pullRequest.title}"],
+    title: [
+      "{pullrequest.title}",
+      "{issue.title}",
+      "{push.changes.0.new.target.message}",
+      "{push.changes.0.new.name}",
+      "{pullRequest.title}",
+    ],
     description: ["{comment.content.raw}", "{pullrequest.description}"],
-    url: ["{pullrequest.links.html.href}", "{issue.links.html.href}", "{repository.links.html.href}"],
+    url: [
+      "{pullrequest.links.html.href}",
+      "{issue.links.html.href}",
+      "{push.changes.0.links.html.href}",
+      "{repository.links.html.href}",
+    ],
     actor: ["{actor.nickname}", "{actor.display_name}", "{actor.name}"],
     handshakes: [{ when: "{?header:x-event-key=diagnostics:ping}", ...OK }],
   },

@@ -1,6 +1,6 @@
 // From a verified request to the deliveries it holds: entity, id, type and what people want to see of it. Pure.
 import { createHash } from "node:crypto";
-import type { Check, SignatureCheck } from "../platform/signature.ts";
+import { type Check, claimedPrefix, type SignatureCheck } from "../platform/signature.ts";
 import type { Append } from "./journal-schema.ts";
 import { parseIdentifier } from "./names.ts";
 import type { Source } from "./sources.ts";
@@ -57,7 +57,7 @@ function readOne(
   if (identifier === undefined) return undefined;
   const id = newId();
   const type = source.find.type(reading) ?? "unknown";
-  const known = idOf(source, reading, verified.reading.headers);
+  const known = idOf(source, reading, verified.reading.headers, verified.body);
   const action = source.find.action(reading);
   const description = source.find.description(reading);
   const url = source.find.url(reading);
@@ -87,15 +87,19 @@ function readOne(
   };
 }
 
-/** The sender's own id; else, where a timestamp is signed, the signature, which then never repeats by chance. */
-function idOf(source: Source, reading: Reading, headers: Headers): string | undefined {
+/**
+ * The sender's own id; else, where a timestamp is signed, the signed message, which then never repeats by chance. Not the
+ * header that held the signature: whoever recorded a delivery can add to it what nobody checks.
+ */
+function idOf(source: Source, reading: Reading, headers: Headers, body: Uint8Array): string | undefined {
   const given = source.find.id(reading);
   if (given !== undefined) return given.length <= ID_CHARACTERS_MAX ? given : `sha256:${sha256(given)}`;
   if (source.checks === "none") return undefined;
   const stamped = signatureChecks(source.checks).find(({ stamp, header }) => {
     return stamp && headers.get(header) && (stamp.from !== "header" || headers.get(stamp.name));
   });
-  return stamped && `signature:${sha256(headers.get(stamped.header) ?? "")}`;
+  const before = stamped && claimedPrefix(stamped, headers);
+  return before === undefined ? undefined : `signature:${sha256(Buffer.concat([Buffer.from(before), body]))}`;
 }
 
 function dedupeOf(

@@ -274,7 +274,7 @@ export const SAMPLES: Record<PresetName, Sample> = {
   },
 };
 
-export type SampleRequest = { path: string; headers: Record<string, string>; body: string };
+export type SampleRequest = { method: string; path: string; headers: Record<string, string>; body: string };
 
 /** Throws a sentence for people when this source cannot be signed for by us. */
 export function sampleRequest(
@@ -287,16 +287,21 @@ export function sampleRequest(
   const occasion = { entity: given.entity ?? fallback, id: given.id, nowMs: given.nowMs };
   const value = body(occasion);
   const text = form ? new URLSearchParams(value as Record<string, string>).toString() : JSON.stringify(value); // a form's rows are text
-  const path = `/webhooks/${source.name}`;
   const sent = {
     "content-type": form ? "application/x-www-form-urlencoded" : "application/json",
     ...headers(occasion),
   };
+  const method = source.methods.find((one) => one !== "GET");
+  if (method === undefined)
+    throw new AppError("input.invalid", { say: "This source takes only GET, and a sample is a body" });
+  // The operator may look for the entity where this sender has none.
+  const found = source.find.entity({ headers: new Headers(sent), query: new URLSearchParams(), payload: value });
+  const path = `/webhooks/${source.name}${found === undefined ? `/${encodeURIComponent(occasion.entity)}` : ""}`;
   const proof =
     source.checks === "none"
       ? {}
       : prove(source.checks, secret, { ...given, headers: sent, body: text, url: publicUrl && `${publicUrl}${path}` });
-  return { path, headers: { ...sent, ...proof }, body: text };
+  return { method, path, headers: { ...sent, ...proof }, body: text };
 }
 
 type Unsigned = { headers: Record<string, string>; body: string; url: string | undefined; nowMs: number };

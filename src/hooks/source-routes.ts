@@ -32,8 +32,7 @@ export function hookSourceRoutes({ hooks, guard, now }: HookRouteParts) {
     const source = sources.get(name);
     const given = { id: `sample-${Bun.randomUUIDv7()}`, nowMs: now(), ...(entity !== undefined && { entity }) };
     const [secret] = sources.secretsOf(source.name);
-    const { path, headers, body } = sampleRequest(source, secret, hooks.publicUrl, given);
-    const [method = "POST"] = source.methods;
+    const { method, path, headers, body } = sampleRequest(source, secret, hooks.publicUrl, given);
     const answer = await hooks.receive(new Request(`http://localhost${path}`, { method, headers, body }));
     return { status: answer.status, answer: (await answer.text()).slice(0, 10_000), path };
   }

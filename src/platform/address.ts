@@ -51,8 +51,9 @@ function parseRange(text: string): (Parsed & { prefix: number }) | undefined {
   const [address = "", prefixText, ...rest] = text.split("/");
   const it = parseAddress(address);
   if (!it || rest.length > 0 || (prefixText !== undefined && !/^\d{1,3}$/.test(prefixText))) return undefined;
-  const prefix = prefixText === undefined ? it.width : Number(prefixText);
-  return prefix > it.width ? undefined : { ...it, prefix };
+  const given = prefixText === undefined ? it.width : Number(prefixText);
+  const prefix = it.width === 32 && given > 32 && address.includes(":") ? given - 96 : given; // of the longer spelling
+  return prefix < 0 || prefix > it.width ? undefined : { ...it, prefix };
 }
 
 function parseAddress(text: string): Parsed | undefined {
@@ -67,7 +68,9 @@ function parseAddress(text: string): Parsed | undefined {
   const right = tail ? tail.split(":") : [];
   const zeros = tail === undefined ? [] : Array.from({ length: 8 - left.length - right.length }, () => "0");
   const groups = [...left, ...zeros, ...right];
-  return { bits: groups.reduce((sum, group) => (sum << 16n) | BigInt(`0x${group || "0"}`), 0n), width: 128 };
+  const bits = groups.reduce((sum, group) => (sum << 16n) | BigInt(`0x${group || "0"}`), 0n);
+  // `::ffff:a00:1` is 10.0.0.1 in another spelling, and connecting to it reaches the same machine.
+  return bits >> 32n === 0xffffn ? { bits: bits & 0xffffffffn, width: 32 } : { bits, width: 128 };
 }
 
 const OCTET = "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])";

@@ -6,6 +6,7 @@ export type Payload =
 
 const DEPTH_MAX = 256; // the deepest real payload is about 20; past this, recursive readers run out of stack
 const FIELDS_MAX = 1_000; // of a form; the largest real one (Twilio) has about 40
+const TOO_DEEP = "The JSON is nested too deeply";
 const JSON_FIELDS = ["payload", "data"]; // where senders of forms put JSON: GitHub, Slack, Plex; Uptime Kuma
 
 export async function readPayload(contentType: string, query: URLSearchParams, body: Uint8Array): Promise<Payload> {
@@ -23,7 +24,7 @@ function readForm(text: string): Payload {
   // curl -d and careless scripts send JSON under the form type.
   if (/^\s*[[{]/.test(text)) {
     const json = readJson(text, "required");
-    if (json.ok) return json;
+    if (json.ok || json.reason === TOO_DEEP) return json;
   }
   return readFields(new URLSearchParams(text).entries());
 }
@@ -62,7 +63,7 @@ function readJson(text: string, json: "required" | "tried"): Payload {
   } catch {
     return json === "tried" ? { ok: true, json: text } : refused("The body is not valid JSON");
   }
-  return isTooDeep(value) ? refused("The JSON is nested too deeply") : { ok: true, json: value };
+  return isTooDeep(value) ? refused(TOO_DEEP) : { ok: true, json: value };
 }
 
 /** Level by level rather than by recursion, which is the very thing a deep value breaks. */

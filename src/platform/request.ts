@@ -33,18 +33,31 @@ export function addressOf(request: Request): string {
   return entry && peer ? clientAddress(peer, request.headers.get("x-forwarded-for"), entry.trusted) : "local";
 }
 
-/** The whole body, or `input.too_large` before more than the limit was held. */
-export async function readBytes(request: Request, bytesMax: number): Promise<Uint8Array> {
+const AT_ONCE_BYTES = 64 * 1024; // larger ones are counted as they arrive: announcing a body costs its sender nothing
+
+/**
+ * The whole body, or `input.too_large` before more than the limit was held. `hold` hears of every byte that takes memory,
+ * and may throw.
+ */
+export async function readBytes(
+  request: Request,
+  bytesMax: number,
+  hold?: (bytes: number) => void,
+): Promise<Uint8Array> {
   const declared = Number(request.headers.get("content-length") ?? 0);
   if (declared > bytesMax) throw tooLarge(bytesMax);
   if (!request.body) return new Uint8Array(0);
   // A declared length within the limit is enforced by the HTTP parser; only a chunked body has to be counted.
-  if (declared > 0) return request.bytes();
+  if (declared > 0 && (!hold || declared <= AT_ONCE_BYTES)) {
+    hold?.(declared);
+    return request.bytes();
+  }
   const chunks: Uint8Array[] = [];
   let total = 0;
   for await (const chunk of request.body) {
     total += chunk.byteLength;
     if (total > bytesMax) throw tooLarge(bytesMax);
+    hold?.(chunk.byteLength);
     chunks.push(chunk);
   }
   return Buffer.concat(chunks, total);

@@ -115,6 +115,12 @@ export function signedPrefix(check: SignatureCheck, headers: Headers, timestamp:
   return whole ? filled : undefined;
 }
 
+/** What stands before the body in the message that this request says was signed. */
+export function claimedPrefix(check: SignatureCheck, headers: Headers): string | undefined {
+  const items = (headers.get(check.header) ?? "").split(check.separator ?? "\n"); // no header holds a line break
+  return signedPrefix(check, headers, check.stamp ? stampText(check.stamp, headers, items) : "");
+}
+
 /** Equal in constant time, whatever the lengths: both sides are hashed first. */
 export function sameText(given: string, expected: string): boolean {
   const digest = (text: string) => new Bun.CryptoHasher("sha256").update(text).digest();
@@ -202,6 +208,7 @@ const SHAPES = {
 } as const;
 
 function stampText(stamp: Stamp, headers: Headers, items: readonly string[]): string {
+  if (stamp.from === "body") return "";
   if (stamp.from === "header") return headers.get(stamp.name) ?? "";
   const found = items.filter((item) => item.startsWith(`${stamp.name}=`));
   return found.length === 1 ? (found[0] ?? "").slice(stamp.name.length + 1) : ""; // two would leave the choice to the caller

@@ -182,6 +182,26 @@ describe("a user's class", () => {
     while ((await house.api("GET", "/api/agents/heavy/x/state")).body.result.state.worked !== "h1") await Bun.sleep(10);
   });
 
+  test("whose transaction is taken back has the state it had before", async () => {
+    await using house = await withAgents({
+      "undo.ts": `import { WebhookAgent } from "gatehouse";
+        export class Undo extends WebhookAgent {
+          async onEvent() {
+            try {
+              this.ctx.storage.transactionSync(() => {
+                this.setState({ ...this.state, count: 99 });
+                throw new Error("undo");
+              });
+            } catch {}
+            return new Response(String(this.state.count));
+          }
+        }`,
+    });
+    await house.api("PATCH", "/api/hooks/sources/generic", { class: "undo" });
+    expect((await sendGeneric(house, "/webhooks/x", "{}")).text).toBe("1");
+    expect((await sendGeneric(house, "/webhooks/x", "{}")).text).toBe("2");
+  });
+
   test("named WebhookAgent replaces the built-in", async () => {
     await using house = await withAgents({
       "mine.ts": `import { WebhookAgent as Base } from "gatehouse";

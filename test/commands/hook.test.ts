@@ -17,8 +17,8 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-function begin(args: string[]) {
-  const env = { PATH: process.env.PATH ?? "", GATEHOUSE_DATA: join(house.folder, "data") };
+function begin(args: string[], data = join(house.folder, "data")) {
+  const env = { PATH: process.env.PATH ?? "", GATEHOUSE_DATA: data };
   const options = { cwd: folder, env, stdin: "pipe", stdout: "pipe", stderr: "pipe" } as const;
   return Bun.spawn([process.execPath, INDEX, "hook", ...args], options);
 }
@@ -43,6 +43,12 @@ describe("what is called wrongly ends with 2 and a sentence", () => {
     [["create", "mine"], /--preset PRESET/],
     [["set", "github"], /usage: gatehouse hook set/],
     [["secret", "github"], /standard input/],
+    [["list", "github"], /usage: gatehouse hook list$/],
+    [["deliveries", "github"], /usage: gatehouse hook deliveries/],
+    [["rejections", "github"], /usage: gatehouse hook rejections/],
+    [["tail", "github", "gitlab"], /usage: gatehouse hook tail/],
+    [["explain", "github"], /usage: gatehouse hook explain/],
+    [["secret", "github", "--generate", "--overlap", "60"], /usage: gatehouse hook secret/],
     [["replay"], /usage: gatehouse hook replay/],
     [["explain"], /does not begin with a request line/],
   ])("%p", async (args, sentence) => {
@@ -59,6 +65,7 @@ test("what fails ends with 1 and the server's sentence", async () => {
     err: "gatehouse: This source has no secret yet; set one first",
   });
   expect((await run(["curl", "none"])).code).toBe(1);
+  expect((await run(["tail", "nobody"])).code).toBe(1);
   expect(await run(["replay", "none"])).toMatchObject({ code: 1, out: "replaying 0" });
 });
 
@@ -126,4 +133,31 @@ test("doctor names the sources that cannot work as they are", async () => {
   expect(await new Response(child.stdout).text()).toContain(
     "webhooks of twilio: The sender signs the public address: set public_url.",
   );
+});
+
+test("tail ends quietly when whoever read it has left", async () => {
+  const child = begin(["tail", "github"]);
+  const reader = child.stdout.getReader();
+  const first = reader.read();
+  let ended = false;
+  void child.exited.then(() => {
+    ended = true;
+  });
+  let attempt = 0;
+  const knock = () => sendGithub(house, "cli/pipe", { id: `pipe-${++attempt}` });
+  while (!(await Promise.race([first.then(() => true), knock().then(() => Bun.sleep(50).then(() => false))])));
+  await reader.cancel();
+  while (!ended) {
+    await knock();
+    await Bun.sleep(20);
+  }
+  expect([await child.exited, await new Response(child.stderr).text()]).toEqual([0, ""]);
+});
+
+test("tail beside no server says so and leaves the folder to one", async () => {
+  const child = begin(["tail"], join(folder, "nobody"));
+  expect([await child.exited, await new Response(child.stderr).text()]).toEqual([
+    1,
+    "gatehouse: no server runs on this data folder, so nothing happens\n",
+  ]);
 });

@@ -1,6 +1,7 @@
 // From the journal to the agents, with a clock and agents of the test's choice; then with real threads and restarts.
+import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import {
   type Answer,
@@ -28,8 +29,13 @@ function openDispatch(deliver: Deliver) {
   const folder = temporaryFolder();
   const real = createJournal(WORKER, join(folder.path, "journal.db"), { bytesMax: 1 << 30, ageMsMax: 1e12 });
   let asked = 0;
+  const hurried: boolean[] = [];
   const journal: Journal = {
     ...real,
+    mark(one, when) {
+      hurried.push(when === "now");
+      real.mark(one, when);
+    },
     ask(question, input) {
       asked++;
       return real.ask(question, input);
@@ -57,6 +63,7 @@ function openDispatch(deliver: Deliver) {
     dispatch,
     outcomes,
     asked: () => asked,
+    hurried,
     now: () => nowMs,
     advance: (ms: number) => {
       nowMs += ms;
@@ -120,6 +127,7 @@ test("ten attempts over about a day, then a dead letter with the reason", async 
   }
   const row = await it.row();
   expect([row?.status, row?.attempts, row?.reason]).toEqual(["dead", ATTEMPTS_MAX, "the agent answered 503"]);
+  expect(it.hurried.indexOf(true)).toBe(it.hurried.length - 1); // a restart would end it in its own words
   const hours = (it.now() - startMs) / HOUR_MS;
   expect(hours).toBeGreaterThan(20);
   expect(hours).toBeLessThan(28);
@@ -141,6 +149,17 @@ test.each([
   await it.ended(1);
   const row = await it.row();
   expect([row?.status, row?.attempts]).toEqual(["pending", free ? 1 : 2]);
+});
+
+test("a replay's outcome is written at once: its agent would run it again after a crash", async () => {
+  await using it = openDispatch(async () => answer(200));
+  await it.store();
+  await it.ended(1);
+  const { id } = (await it.row()) ?? {};
+  await it.journal.ask("replay", { filter: {}, ids: [id ?? ""], nowMs: it.now(), limit: 1 });
+  await it.dispatch.pump();
+  await it.ended(2);
+  expect(it.hurried).toEqual([false, true]);
 });
 
 test("an agent that was destroyed meanwhile ends it", async () => {
@@ -246,6 +265,26 @@ describe("in a whole house", () => {
     await until(async () => (await house.api("GET", "/api/hooks/deliveries?status=done")).body.result.length === 5);
     expect((await eventsOf(house, "x", "slow")).length).toBe(5);
   }, 60_000);
+
+  test("a handler that ends while the server stops is done: its outcome is written before the journal closes", async () => {
+    const folder = tempFolder();
+    mkdirSync(join(folder, "agents"), { recursive: true });
+    writeFileSync(
+      join(folder, "agents", "slow.ts"),
+      `import { WebhookAgent } from "gatehouse";
+       export class Slow extends WebhookAgent {
+         async onEvent() { await new Promise((resolve) => setTimeout(resolve, 500)); }
+       }`,
+    );
+    const house = await startHookHouse({ folder });
+    await house.api("PATCH", "/api/hooks/sources/generic", { class: "slow", ack_ms: 50 });
+    expect((await sendGeneric(house, "/webhooks/x", "{}")).status).toBe(202);
+    await house.stop();
+    const journal = new Database(join(folder, "data", "journal.db"), { readonly: true });
+    expect(journal.query("select status, attempts from deliveries").all()).toEqual([{ status: "done", attempts: 1 }]);
+    journal.close();
+    rmSync(folder, { recursive: true });
+  });
 
   test("an ordered source waits for the one before; an unordered one overtakes", async () => {
     const folder = tempFolder();

@@ -172,6 +172,26 @@ describe("what is refused otherwise stores nothing either", () => {
     expect((await sendGeneric(house, "/webhooks/big", sized(26 * 1024 * 1024))).status).toBeLessThan(300);
   });
 
+  test("strangers who announce bodies and never send them shut nobody out", async () => {
+    await using house = await startHookHouse();
+    const { hostname, port } = new URL(house.url);
+    const head = (length: number) =>
+      `POST /webhooks/x HTTP/1.1\r\nHost: ${hostname}\r\nX-Signature: ${WRONG}\r\nContent-Length: ${length}\r\n\r\n{`;
+    const MIB = 1024 * 1024;
+    const socket = { data() {} };
+    const lengths = [...Array.from({ length: 9 }, () => 26 * MIB), 22 * MIB - 30, 20]; // all that may be read at a time
+    const strangers = await Promise.all(
+      lengths.map(async (length) => {
+        const stranger = await Bun.connect({ hostname, port: Number(port), socket });
+        stranger.write(head(length));
+        return stranger;
+      }),
+    );
+    for (let attempt = 0; attempt < 20; attempt++)
+      expect((await sendGeneric(house, "/webhooks/healthy", BODY)).status).toBe(200);
+    for (const stranger of strangers) stranger.end();
+  });
+
   test("with verification off a foreign page or host name is still refused", async () => {
     await using house = await startHookHouse();
     await house.api("PATCH", "/api/hooks/sources/generic", { verify: "none" });
@@ -316,6 +336,22 @@ describe("duplicates", () => {
     const { body } = await house.api("GET", "/api/agents/webhook-agent/a-b/state");
     expect(body.result.state.count).toBe(1);
     expect((await rows(house)).length).toBe(1);
+  });
+
+  test("where a timestamp is signed a recorded delivery is a duplicate, whatever is added to the list of signatures", async () => {
+    await using house = await startHookHouse({ env: { TAILSCALE_WEBHOOK_SECRET: SECRET } });
+    const body = '[{"type":"nodeCreated","tailnet":"example.com"}]';
+    const at = Math.floor(Date.now() / 1000);
+    const signature = `t=${at},v1=${sign(`${at}.${body}`).slice(7)}`;
+    const forged = "0".repeat(64);
+    for (const header of [signature, `${signature},v9=x`, `v1=${forged},${signature}`]) {
+      const headers = { ...json, "tailscale-webhook-signature": header };
+      expect((await send(house, "/webhooks/tailscale", { body, headers })).status).toBe(200);
+    }
+    expect((await eventsOf(house, "example.com")).length).toBe(1);
+    const later = `t=${at - 1},v1=${sign(`${at - 1}.${body}`).slice(7)}`;
+    await send(house, "/webhooks/tailscale", { body, headers: { ...json, "tailscale-webhook-signature": later } });
+    expect((await eventsOf(house, "example.com")).length).toBe(2);
   });
 
   test("without an id equal deliveries are events of their own, unless the source counts equal bodies as one", async () => {

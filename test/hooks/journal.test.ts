@@ -1,6 +1,6 @@
 // The journal in its real thread on a real file.
 import { Database } from "bun:sqlite";
-import { expect, test } from "bun:test";
+import { expect, jest, test } from "bun:test";
 import { rmSync, statSync } from "node:fs";
 import { createJournal, type Journal } from "../../src/hooks/journal.ts";
 import type { Append, Appended, JournalLimits } from "../../src/hooks/journal-schema.ts";
@@ -129,6 +129,24 @@ test("two identifiers never share a name, and the mapping outlives a restart", a
   const distinct = await nameOf("acme web");
   await house.restart();
   expect([await nameOf("acme/web"), await nameOf("acme web")]).toEqual(["acme-web", distinct]);
+});
+
+test("an urgent outcome is in the file without waiting for a delivery or a question", async () => {
+  await using house = await open();
+  jest.useFakeTimers(); // so that the journal's own clock never comes round
+  try {
+    const [waits, hurries] = (await house.journal.append([one(), one()])).map(seqOf);
+    house.journal.mark(done(waits ?? 0));
+    const outside = new Database(house.path, { readonly: true });
+    const stored = () =>
+      outside.query<{ n: number }, []>("select count(*) n from deliveries where status = 'done'").get();
+    expect(stored()?.n).toBe(0);
+    house.journal.mark(done(hurries ?? 0), "now");
+    while (stored()?.n !== 2) await new Promise((resolve) => setImmediate(resolve));
+    outside.close();
+  } finally {
+    jest.useRealTimers();
+  }
 });
 
 test("an unmarked delivery is taken again after a restart, a marked one is not", async () => {

@@ -215,6 +215,20 @@ describe("samples", () => {
       expect([source, title === "", type]).not.toEqual([source, true, "unknown"]);
   }, 60_000);
 
+  test("an entity that the sample cannot carry goes into the address; a source that takes no body says so", async () => {
+    await using house = await startHookHouse();
+    const change = (body: object) => house.api("PATCH", `${base}/sources/generic`, body);
+    const attempt = () => house.api("POST", `${base}/sources/generic/test`, { entity: "ctm/1" });
+    await change({ entity: ["{data.customer_id}"] });
+    expect((await attempt()).body.result).toMatchObject({ status: 200, path: "/webhooks/generic/ctm%2F1" });
+    expect(await agentNames(house)).toEqual(["ctm-1"]);
+    await change({ methods: ["GET", "PUT"] });
+    expect((await attempt()).body.result.status).toBe(200);
+    await change({ methods: ["GET"] });
+    const refused = await attempt();
+    expect([refused.status, refused.body.errors[0].message]).toEqual([400, expect.stringContaining("GET")]);
+  });
+
   test("the entity asked for is the one reached; without a secret, and for a private key, it says why not", async () => {
     await using house = await startHookHouse();
     await house.api("POST", `${base}/sources/github/test`, { entity: "Acme/Web" });
@@ -348,6 +362,34 @@ describe("explain", () => {
       if (text !== body) continue;
       expect(headers["x-hub-signature-256"] === right || !JSON.stringify(result).includes(right.slice(7))).toBe(true);
     }
+  });
+
+  test("knows GitLab by its token's header, and leaves an address to the real request", async () => {
+    await using house = await startHookHouse();
+    expect((await ask(house, "/webhooks/gitlab", { "x-gitlab-token": "other" }, "{}")).fits).toEqual(["gitlab"]);
+    const verify = [{ kind: "address", ranges: ["10.0.0.0/8"] }, { kind: "bearer" }];
+    await house.api("POST", `${base}/sources`, { name: "lan", preset: "home-assistant", verify });
+    await house.api("PUT", `${base}/sources/lan/secret`, { secret: SECRET });
+    const body = '{"entity_id":"light.kitchen"}';
+    const right = await ask(house, "/webhooks/lan", { authorization: `Bearer ${SECRET}` }, body);
+    expect([right.accepted, JSON.stringify(right.stages)]).toEqual([true, expect.stringContaining("10.0.0.0/8")]);
+    const wrong = await ask(house, "/webhooks/lan", { authorization: "Bearer other" }, body);
+    expect(failed(wrong)?.stage).toBe("verify");
+  });
+
+  test("a header that cannot be one is refused with its place", async () => {
+    await using house = await startHookHouse();
+    const saved = { method: "POST", path: "/webhooks/github", body_base64: "" };
+    for (const header of [
+      ["bad name", "x"],
+      ["", "x"],
+      ["a", "x\ny"],
+    ]) {
+      const { status, body } = await house.api("POST", `${base}/explain`, { ...saved, headers: [header] });
+      expect([status, body.errors[0].message]).toEqual([400, expect.stringContaining("body.headers.0")]);
+    }
+    const strange = await house.api("POST", `${base}/explain`, { ...saved, headers: [["x-name", "Größe ✓"]] });
+    expect(strange.status).toBe(200);
   });
 
   test("says which sender it looks like, and what would happen; nothing is stored", async () => {

@@ -15,6 +15,7 @@ test.each([
   ["multipart/form-data; boundary=x", "--y\r\n"],
   ["application/json", nested(257)],
   ["application/json", nested(200_000)],
+  ["application/x-www-form-urlencoded", nested(257)],
 ])("refuses %s %p", async (contentType, body) => {
   expect((await read(contentType, body)).ok).toBe(false);
 });

@@ -149,6 +149,18 @@ export function createLife(load: Load, assignment: Assignment, agentClass: Agent
     return text;
   }
 
+  /** State is stored before anyone hears of it, but inside a transaction that can still be undone: then they hear of it again. */
+  function transaction<T>(task: () => T): T {
+    try {
+      return db.transaction(task)();
+    } catch (error) {
+      const told = state.forget();
+      const text = state.load()?.text;
+      if (text !== undefined && text !== told) connections.broadcastFrame(stateFrame(text), undefined);
+      throw error;
+    }
+  }
+
   function onNoted(id: number, ok: boolean): void {
     if (ok) notes.get(id)?.resolve();
     else notes.get(id)?.reject(new Error("The work could not be stored; is the disk full?"));
@@ -163,7 +175,7 @@ export function createLife(load: Load, assignment: Assignment, agentClass: Agent
     observability,
     sql,
     exec: (query, values) => sql(Object.assign(query.split("?"), { raw: [] }), ...values),
-    transaction: (task) => db.transaction(task)(),
+    transaction,
     connections,
     queue,
     schedules,

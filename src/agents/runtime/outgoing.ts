@@ -90,9 +90,11 @@ export function createOutgoing({ deny, secretOf, now, random, newId }: OutgoingP
   async function refuseDenied({ hostname }: URL): Promise<void> {
     if (deny.length === 0) return;
     const { lookup } = process.getBuiltinModule("node:dns/promises"); // 5 ms of a thread's waking, if it were an import
-    const host = hostname.replace(/^\[|\]$/g, "");
+    const host = hostname.replace(/^\[|\]$|\.$/g, "");
     const found = await lookup(host, { all: true }).catch(() => [{ address: host }]);
-    const denied = deny.some((entry) => entry === host || found.some(({ address }) => inRange(address, entry)));
+    const denied = deny.some(
+      (entry) => entry.toLowerCase() === host || found.some(({ address }) => inRange(address, entry)),
+    );
     if (denied) throw new WebhookError(`${hostname} is on the list of addresses that are never contacted`, 0);
   }
 
@@ -155,13 +157,18 @@ function retryAfterMs(headers: Headers, nowMs: number): number | undefined {
   return Number.isFinite(ms) && ms > 0 ? ms : undefined;
 }
 
+/** The status is the answer: what is missing of its text when the time is over changes nothing. */
 async function readStart(answer: Response): Promise<string> {
   const chunks: Uint8Array[] = [];
   let length = 0;
-  for await (const chunk of answer.body ?? []) {
-    chunks.push(chunk);
-    length += chunk.length;
-    if (length >= ANSWER_BYTES_MAX) break;
+  try {
+    for await (const chunk of answer.body ?? []) {
+      chunks.push(chunk);
+      length += chunk.length;
+      if (length >= ANSWER_BYTES_MAX) break;
+    }
+  } catch {
+    // the connection broke or the time is over
   }
   return Buffer.concat(chunks).subarray(0, ANSWER_BYTES_MAX).toString("utf8");
 }

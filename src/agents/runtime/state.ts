@@ -31,5 +31,12 @@ export function createStateStore(db: Database) {
     return text;
   }
 
-  return { load, save };
+  /** What was remembered may have been taken back: the table knows. Gives the text that was. */
+  function forget(): string | undefined {
+    const text = cached?.text;
+    cached = undefined;
+    return text;
+  }
+
+  return { load, save, forget };
 }
