@@ -7,7 +7,7 @@ import { may, type Principal } from "../platform/permissions.ts";
 import { requestIdOf } from "../platform/request.ts";
 import type { AddressProblem, AddressRule } from "./addresses.ts";
 import { createCapture, HEAD_BYTES_MAX, PACKED_HEAD_BYTES_MAX, TAIL_BYTES_MAX } from "./capture.ts";
-import { offeredToken } from "./credential.ts";
+import { offeredToken, withoutToken } from "./credential.ts";
 import { toDownstream, toUpstream } from "./headers.ts";
 import { asksForUsage } from "./include-usage.ts";
 import type { Captured, LogRecord, Outcome } from "./logs/protocol.ts";
@@ -78,7 +78,7 @@ export function createProxy(parts: ProxyParts): Forward {
       const problem = addresses.check(provider.base);
       requireReach(provider, problem instanceof Promise ? await problem : problem);
     }
-    const url = upstreamUrl(provider, line.path, line.query);
+    const url = upstreamUrl(provider, line.path, withoutToken(line.query));
     if (url === undefined) throw refuse("gateway.path");
 
     const { method, headers: given } = request;
