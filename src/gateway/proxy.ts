@@ -90,6 +90,7 @@ export function createProxy(parts: ProxyParts): Forward {
     const sent: Sent = isSmall(request) ? { bytes: await request.bytes() } : streamOf(request);
     const asked = sent.bytes && gateway.includeUsage ? asksForUsage(line.path, headers, sent.bytes) : undefined;
     if (sent.bytes) headers.delete("content-length"); // made anew from the bytes
+    if (asked) headers.set("accept-encoding", "identity"); // what we asked for is to be found and taken out again
     const overheadMs = performance.now() - startMs;
     const body = asked ?? sent.bytes ?? sent.stream ?? null;
     const { signal } = request;
@@ -110,7 +111,7 @@ export function createProxy(parts: ProxyParts): Forward {
       return streamed(it, response, passage, sent, head, asked !== undefined);
     } catch (error) {
       it.close();
-      throw failed(passage, error, sent, it.cutBy ?? "upstream_failed");
+      throw failed(passage, error, sent, it.cutBy ?? "upstream_failed", overheadMs);
     }
   }
 
@@ -164,10 +165,10 @@ export function createProxy(parts: ProxyParts): Forward {
   }
 
   /** What the caller is told of it, after it was counted and logged. */
-  function failed(passage: Passage, error: unknown, sent: Sent, outcome: Outcome): AppError {
+  function failed(passage: Passage, error: unknown, sent: Sent, outcome: Outcome, overheadMs: number): AppError {
     const code = outcome === "timeout" || outcome === "upstream_silent" ? "gateway.timeout" : "gateway.upstream";
     const headers = new Headers();
-    mark(headers, passage, performance.now() - passage.startMs, false);
+    mark(headers, passage, overheadMs, false);
     const said = new AppError(code, { headers: headers.toJSON(), cause: error });
     const status = outcome === "client_left" ? CLIENT_LEFT : said.status;
     counted(passage, status);

@@ -281,9 +281,36 @@ test("the other wire form of filters, and filters that make no sense", async () 
     [{ key: "nope", operator: "eq", value: [1] }],
     [{ key: "cost", operator: "like", value: [1] }],
     Array(21).fill({ key: "cost", operator: "gt", value: [1] }),
+    [{ key: "cost", operator: "gt", value: [null] }],
   ]) {
     expect((await ask(bad)).body.errors[0].code).toBe(7001);
   }
+});
+
+test("what cannot be done as it was asked is refused, not done in another way", async () => {
+  const place = "/api/accounts/home/ai-gateway/gateways/default/logs";
+  const id =
+    (await send("chat/completions", { "gw-aig-metadata": '{"team":"red"}' })).headers.get("gw-aig-log-id") ?? "";
+  for (const query of ["cursor=nonsense", `cursor=${id}&order_by=cost`]) {
+    expect((await house.api("GET", `${place}?${query}`)).body.errors[0].code).toBe(7001);
+  }
+  const long = { metadata: { team: "x".repeat(1_025) } };
+  expect((await house.api("PATCH", `${place}/${id}`, long)).body.errors[0].code).toBe(7001);
+  expect((await house.api("GET", `${place}/${id}`)).body.result.metadata).toEqual({ team: "red" });
+});
+
+test("deleting honours the order, the limit and the search", async () => {
+  const made: string[] = [];
+  await client.aiGateway.create({ account_id, id: "swept", ...FIRST });
+  for (const team of ["red", "blue", "red"]) {
+    const answer = await send("chat/completions", { "gw-aig-metadata": JSON.stringify({ team }) }, "swept");
+    made.push(answer.headers.get("gw-aig-log-id") ?? "");
+  }
+  const left = async () => (await client.aiGateway.logs.list("swept", { account_id })).result.map(({ id }) => id);
+  await client.aiGateway.logs.delete("swept", { account_id, limit: 1, order_by_direction: "desc" });
+  expect(await left()).toEqual([made[1] ?? "", made[0] ?? ""]);
+  await house.api("DELETE", "/api/accounts/home/ai-gateway/gateways/swept/logs?search=blue");
+  expect(await left()).toEqual([made[0] ?? ""]);
 });
 
 test("deleting a gateway takes its logs and the tokens made for it", async () => {

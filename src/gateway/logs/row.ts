@@ -47,7 +47,7 @@ export function toRow(record: LogRecord, captured: Captured, pricing: Pricing): 
     estimated,
     cost: custom ? customCost(reading.usage, custom) : priceOf(record, reading, model, pricing),
     customCost: custom !== undefined,
-    metadata: parseMetadata(record.metadata),
+    metadata: parseMetadata(record.metadata && utf8Of(record.metadata)),
   };
 }
 
@@ -144,6 +144,16 @@ function isJson(type: string | undefined): boolean {
 
 function isReadable(type: string | undefined): boolean {
   return type !== undefined && /json|event-stream|text\/plain|eventstream/i.test(type);
+}
+
+/** A header's bytes come one by one as characters; most clients wrote UTF-8. Where it is none, it stays as it came. */
+function utf8Of(text: string): string {
+  if (!/[\x80-\xff]/.test(text)) return text;
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(Buffer.from(text, "latin1"));
+  } catch {
+    return text;
+  }
 }
 
 /** Strings, numbers and booleans only: one other value discards the whole, as callers are used to. */

@@ -2,7 +2,8 @@
 import type { Database } from "bun:sqlite";
 import type { Pricing } from "../pricing.ts";
 import { toCondition } from "./condition.ts";
-import type { Captured, Feedback, GatewayCap, PackedRecord, Retention, Selection } from "./protocol.ts";
+import type { Captured, Feedback, GatewayCap, PackedRecord, Removal, Retention, Selection } from "./protocol.ts";
+import { ORDER_COLUMNS } from "./reader.ts";
 import { type Row, toRow } from "./row.ts";
 import { timeOfId } from "./schema.ts";
 
@@ -99,8 +100,11 @@ export function createLogWriter({ db, pricing, retention, caps, now, pause }: Wr
         .get(before)?.seq;
       await forget("created_ms < ? and seq < ? order by seq", [before, last ?? Number.MAX_SAFE_INTEGER], Infinity);
     }
-    while (retention.bytesMax > 0 && usedBytes() > retention.bytesMax && total() > 0) {
-      await forget("true order by seq", [], SLICE_ROWS);
+    if (retention.bytesMax === 0) return;
+    for (let used = usedBytes(); used > retention.bytesMax && total() > 0; used = usedBytes()) {
+      // As many as are too many if all are alike: a fixed number of rows with large bodies would be most of the logs.
+      const rows = Math.ceil(((used - retention.bytesMax) / used) * total());
+      await forget("true order by seq", [], Math.min(rows, SLICE_ROWS));
     }
   }
 
@@ -122,9 +126,11 @@ export function createLogWriter({ db, pricing, retention, caps, now, pause }: Wr
     return gone;
   }
 
-  async function remove(selection: Selection, limit = Infinity): Promise<number> {
+  async function remove(selection: Selection, { limit = Infinity, orderBy, descending }: Removal): Promise<number> {
     const { where, values } = toCondition(selection);
-    return forget(`${where} order by created_ms, seq`, values, limit);
+    const column = ORDER_COLUMNS[orderBy ?? ""] ?? "created_ms";
+    const direction = descending ? "desc" : "asc";
+    return forget(`${where} order by ${column} ${direction}, seq ${direction}`, values, limit);
   }
 
   function setFeedback(gateway: string, logId: string, change: Feedback): boolean {
