@@ -5,6 +5,7 @@ export const TOKEN_PREFIX = "gh_";
 const SHARED = ["authorization", "x-api-key", "api-key", "x-goog-api-key"] as const;
 /** Nobody offers ours in the last one, but a client that has only one field for a key may put it there. */
 const KEPT_HERE: ReadonlySet<string> = new Set([...SHARED, "xi-api-key"]);
+const KEY_IN_QUERY = /[?&]key=([^&]+)/;
 const TOKEN_IN_QUERY = /=gh_[\w-]{43}$/;
 
 /**
@@ -38,6 +39,20 @@ export function withoutToken(query: string): string {
   const pairs = query.slice(1).split("&");
   const kept = pairs.filter((pair) => !TOKEN_IN_QUERY.test(pair));
   return kept.length === 0 ? "" : `?${kept.join("&")}`;
+}
+
+const KEY_CHARS_MIN = 8; // a shorter one is a placeholder, and would be found in words that mean something else
+
+/** What a provider is given to know the caller by. It may come back in an answer, and must not come into a log. */
+export function keysOf(given: Headers, query: string, stored: Readonly<Record<string, string>> = {}): string[] {
+  const values = Object.values(stored);
+  for (const name of KEPT_HERE) {
+    const value = given.get(name);
+    if (value !== null) values.push(value.slice(value.indexOf(" ") + 1)); // what follows the scheme
+  }
+  const inQuery = query === "" ? undefined : KEY_IN_QUERY.exec(query)?.[1];
+  if (inQuery !== undefined) values.push(inQuery);
+  return values.filter((value) => value.length >= KEY_CHARS_MIN);
 }
 
 function bare(value: string): string {

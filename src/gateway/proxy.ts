@@ -85,7 +85,8 @@ export function createProxy(parts: ProxyParts): Forward {
     const { headers, asks } = toUpstream(given, isToken);
     for (const name in provider.headers) if (!headers.has(name)) headers.set(name, provider.headers[name] ?? "");
     const id = requestIdOf(request);
-    const passage = toPassage({ id, startMs, gateway, provider, principal, method, path: line.path, given }, asks);
+    const { path, query } = line;
+    const passage = toPassage({ id, startMs, gateway, provider, principal, method, path, query, given }, asks);
     // One function with three waits, and no helper that waits: each of those would cost more than what it does.
     const sent: Sent = isSmall(request) ? { bytes: await request.bytes() } : streamOf(request);
     const asked = sent.bytes && gateway.includeUsage ? asksForUsage(line.path, headers, sent.bytes) : undefined;

@@ -39,6 +39,8 @@ export type LogRecord = {
   customCost: string | undefined;
   /** Bodies are stored, not only read for their counts. */
   payload: boolean;
+  /** What the provider knows the caller by. Never stored: it is looked for in the bodies that are. */
+  keys: string[];
 };
 
 /** Bounded copies of what went by. */

@@ -2,6 +2,7 @@
 import type { Database } from "bun:sqlite";
 import type { Pricing } from "../pricing.ts";
 import { toCondition } from "./condition.ts";
+import { type KeptBody, withoutKeys } from "./keys.ts";
 import type { Captured, Feedback, GatewayCap, PackedRecord, Removal, Retention, Selection } from "./protocol.ts";
 import { ORDER_COLUMNS } from "./reader.ts";
 import { type Row, toRow } from "./row.ts";
@@ -69,14 +70,20 @@ export function createLogWriter({ db, pricing, retention, caps, now, pause }: Wr
 
   function keepBodies(seq: number, record: Row["record"], { request, head, tail }: Captured): void {
     if (!request && !head) return;
+    const { keys } = record;
+    const sent = request && withoutKeys({ bytes: request, encoding: record.requestEncoding }, keys);
+    const got = head && withoutKeys({ bytes: head, encoding: record.responseEncoding }, keys);
+    const sentWhole = (request?.byteLength ?? 0) === record.requestBytes;
+    const gotWhole = !tail && (head?.byteLength ?? 0) === record.responseBytes;
+    const fits = (body: KeptBody | undefined): boolean => (body?.bytes.byteLength ?? 0) <= BODY_BYTES_MAX;
     insertBodies.run(
       seq,
-      request?.subarray(0, BODY_BYTES_MAX) ?? null,
-      record.requestEncoding ?? null,
-      (request?.byteLength ?? 0) === record.requestBytes && record.requestBytes <= BODY_BYTES_MAX ? 1 : 0,
-      head?.subarray(0, BODY_BYTES_MAX) ?? null,
-      record.responseEncoding ?? null,
-      !tail && (head?.byteLength ?? 0) === record.responseBytes && record.responseBytes <= BODY_BYTES_MAX ? 1 : 0,
+      sent?.bytes.subarray(0, BODY_BYTES_MAX) ?? null,
+      sent?.encoding ?? null,
+      sentWhole && fits(sent) ? 1 : 0,
+      got?.bytes.subarray(0, BODY_BYTES_MAX) ?? null,
+      got?.encoding ?? null,
+      gotWhole && fits(got) ? 1 : 0,
     );
   }
 
