@@ -82,8 +82,8 @@ export const ORDER_COLUMNS: Readonly<Record<string, string>> = {
 /** The orders in which a row has a place that others come after. */
 export const CURSOR_ORDERS: readonly string[] = ["created_at", "written"];
 const HEAD_BYTES_MAX = 64 * 1024; // of a body shown with its row; the whole has an address of its own
-/** Where not one price is known the sum is not known either; where nothing was counted there is nothing to pay. */
-const COST_SUM = "case when count(cost) = 0 and count(tokens_in) > 0 then null else coalesce(sum(cost), 0.0) end";
+/** Where not one price is known the sum is not known either; where nothing was asked there is nothing to pay. */
+const COST_SUM = "case when count(*) > 0 and count(cost) = 0 then null else coalesce(sum(cost), 0.0) end";
 const STATS_MODELS_MAX = 500;
 
 export function createLogReader(db: Database) {

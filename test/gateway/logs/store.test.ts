@@ -136,6 +136,8 @@ test("a sum of which no part has a price is unknown, and one of nothing is zero"
   });
   const { totals, models } = await stats();
   expect([totals.cost, models[0]?.cost, totals.unpriced]).toEqual([null, null, 1]);
+  store.record(recordOf({ path: "audio/speech", responseType: "audio/mpeg" }), {}); // sold by the minute, not by tokens
+  expect((await stats()).models.map(({ cost }) => cost)).toEqual([null, null]);
 });
 
 test("deletes in the order it is told, and only what a search finds", async () => {
