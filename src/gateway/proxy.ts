@@ -51,7 +51,12 @@ export function createProxy(parts: ProxyParts): Forward {
   /** Before the body is read, and before the provider is even looked at. */
   function admit(request: Request, gateway: LiveGateway): Principal | undefined {
     if (!gateway.authentication) {
-      origins.requireOurs(request);
+      try {
+        origins.requireOurs(request);
+      } catch (error) {
+        if (error instanceof AppError) refused({ reason: error.code }).add();
+        throw error;
+      }
       return undefined;
     }
     const token = offeredToken(request.headers);

@@ -190,8 +190,12 @@ describe("authentication off", () => {
   });
 
   test("refuses a page of another site, and a name that is not ours", async () => {
+    const counted = () =>
+      Promise.all(["origin", "host"].map((why) => metric(`gatehouse_gateway_refused_total{reason="access.${why}"}`)));
+    const [origin = 0, host = 0] = await counted();
     expect((await ask({ origin: "https://evil.example" })).status).toBe(403);
     expect((await ask({ host: "rebound.example" })).status).toBe(403);
+    expect(await counted()).toEqual([origin + 1, host + 1]);
     expect(provider.seen).toEqual([]);
     expect((await ask({ origin: house.url })).status).toBe(200);
     expect(provider.seen[0]?.headers.has("origin")).toBe(false);
