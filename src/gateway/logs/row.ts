@@ -58,10 +58,9 @@ function priceOf(
   asked: string | undefined,
   pricing: Pricing,
 ): number | null {
-  const { price: provider, base, id } = record;
-  const cost = exact === undefined ? null : pricing.cost(usage, { provider, base, model: exact }, timeOfId(id));
-  if (cost !== null || asked === undefined || asked === exact) return cost;
-  return pricing.cost(usage, { provider, base, model: asked }, timeOfId(id));
+  const { provider: slug, price: provider, base, id } = record;
+  const models = [exact, asked === exact ? undefined : asked].filter((model) => model !== undefined);
+  return pricing.cost(usage, { slug, provider, base, models }, timeOfId(id));
 }
 
 /** Fills what the provider left out; a count it gave before it was cut off is never lowered. True when it filled something. */
