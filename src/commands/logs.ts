@@ -73,7 +73,8 @@ async function tail(context: CommandContext, gateway: string): Promise<number> {
 }
 
 function toLine(row: Row): string {
-  const tokens = row.tokens_in === null ? "-" : `${row.tokens_in}+${row.tokens_out ?? 0}${row.estimated ? "~" : ""}`;
+  const counted = row.tokens_in !== null || row.tokens_out !== null;
+  const tokens = counted ? `${row.tokens_in ?? 0}+${row.tokens_out ?? 0}${row.estimated ? "~" : ""}` : "-";
   const how = row.outcome === "answered" ? "" : `  ${row.outcome}`;
   const what = row.model === "" ? row.path : row.model;
   const ms = `${Math.round(row.duration)} ms`;

@@ -125,6 +125,9 @@ export function createProxy(parts: ProxyParts): Forward {
   const isToken = (value: string): boolean =>
     bareTokenChars.includes(value.length) && access.byToken(value) !== undefined;
 
+  /** Deleted while this was under way: its logs went with it, and one made since under its name has no part in this. */
+  const isGone = ({ gateway }: Passage): boolean => gateways.find(gateway.key)?.createdMs !== gateway.createdMs;
+
   function streamed(it: Exchange, response: Response, passage: Passage, sent: Sent, head: Head, strip: boolean) {
     const packed = head.responseEncoding !== undefined;
     const capture = createCapture(packed ? PACKED_HEAD_BYTES_MAX : HEAD_BYTES_MAX, packed ? 0 : TAIL_BYTES_MAX);
@@ -165,7 +168,7 @@ export function createProxy(parts: ProxyParts): Forward {
   ): void {
     it.close();
     counted(passage, head.status);
-    if (!passage.collect) return;
+    if (!passage.collect || isGone(passage)) return;
     captured.request = keptOf(sent);
     record(toRecord(passage, sent, head, outcome, responseBytes), captured);
   }
@@ -179,7 +182,9 @@ export function createProxy(parts: ProxyParts): Forward {
     const status = outcome === "client_left" ? CLIENT_LEFT : said.status;
     counted(passage, status);
     const none: Head = { status, firstByteMs: undefined, responseType: undefined, responseEncoding: undefined };
-    if (passage.collect) record(toRecord(passage, sent, none, outcome, 0), { request: keptOf(sent) });
+    if (passage.collect && !isGone(passage)) {
+      record(toRecord(passage, sent, none, outcome, 0), { request: keptOf(sent) });
+    }
     return said;
   }
 

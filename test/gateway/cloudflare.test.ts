@@ -8,16 +8,22 @@ import {
   type GatewayHouse,
   startGatewayHouse,
   startProvider,
+  until,
 } from "./support/provider.ts";
 
 let provider: FakeProvider;
 let house: GatewayHouse;
 let client: Cloudflare;
+/** Lets the provider answer what it was asked last. */
+let release = (): void => {};
 const account_id = "home";
 beforeAll(async () => {
-  provider = startProvider((_, { path }) =>
-    path.endsWith("fail") ? Response.json({ error: 1 }, { status: 500 }) : Response.json(CHAT),
-  );
+  provider = startProvider(async (_, { path }) => {
+    const released = Promise.withResolvers<void>();
+    release = released.resolve;
+    if (path.endsWith("slow")) await released.promise;
+    return path.endsWith("fail") ? Response.json({ error: 1 }, { status: 500 }) : Response.json(CHAT);
+  });
   house = await startGatewayHouse(provider.url);
   client = new Cloudflare({ apiToken: house.adminToken, baseURL: `${house.url}/api`, maxRetries: 0 });
 });
@@ -322,6 +328,22 @@ test("deleting a gateway takes its logs and the tokens made for it", async () =>
   await client.aiGateway.create({ account_id, id: "brief", ...FIRST, authentication: true });
   expect((await client.aiGateway.logs.list("brief", { account_id })).result).toEqual([]);
   expect((await send("chat/completions", { "gw-aig-authorization": body.result.token }, "brief")).status).toBe(401);
+});
+
+test("what ends after its gateway was deleted is in no log, nor in that of a new gateway of the same name", async () => {
+  for (const again of [false, true]) {
+    await client.aiGateway.create({ account_id, id: "short", ...FIRST });
+    const before = provider.seen.length;
+    const answer = send("chat/slow", {}, "short");
+    await until(() => provider.seen.length > before);
+    await client.aiGateway.delete("short", { account_id });
+    if (again) await client.aiGateway.create({ account_id, id: "short", ...FIRST });
+    release();
+    expect((await answer).status).toBe(200);
+    if (!again) await client.aiGateway.create({ account_id, id: "short", ...FIRST });
+    expect((await client.aiGateway.logs.list("short", { account_id })).result).toEqual([]);
+    await client.aiGateway.delete("short", { account_id });
+  }
 });
 
 test("what a request may ask of its log", async () => {
