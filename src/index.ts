@@ -91,6 +91,7 @@ async function run(argv: string[]): Promise<number> {
     stdin: () => Bun.stdin.stream(),
     pour,
   };
+  process.stdout.on("error", leave);
   try {
     return await command.run(context);
   } finally {
@@ -186,6 +187,11 @@ function leave(error: Error): void {
 
 function print(line: string): void {
   process.stdout.write(`${line}\n`);
+}
+
+/** Whoever read our output has left, as `head` does when it has seen enough: there is nobody left to tell. */
+function leave(error: Error): never {
+  process.exit("code" in error && error.code === "EPIPE" ? 0 : 1);
 }
 
 async function pour(bytes: ReadableStream<Uint8Array>): Promise<void> {

@@ -27,6 +27,7 @@ export const gateway: Command = {
   async run(context) {
     const [verb, second, third, ...rest] = context.args;
     if (rest.length > 0) throw new CommandError(`unexpected: ${rest.join(" ")}`, 2);
+    if (third === "") throw new CommandError("the gateway's id is empty", 2);
     if (verb === "create" && second !== undefined && third === undefined) return create(context, second);
     if (verb === "list" && second === undefined) return list(context);
     if (verb === "auth" && (second === "on" || second === "off"))

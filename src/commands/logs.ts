@@ -23,7 +23,7 @@ const Sums = {
   failed: t.Integer(),
   tokens_in: t.Integer(),
   tokens_out: t.Integer(),
-  cost: t.Number(),
+  cost: t.Union([t.Number(), t.Null()]),
   unpriced: t.Integer(),
   average_ms: t.Union([t.Number(), t.Null()]),
 };
@@ -44,6 +44,7 @@ export const logs: Command = {
   async run(context) {
     const [verb, gateway = "default", ...rest] = context.args;
     if (rest.length > 0) throw new CommandError(`unexpected: ${rest.join(" ")}`, 2);
+    if (gateway === "") throw new CommandError("the gateway's id is empty", 2);
     if (verb === "tail") return tail(context, gateway);
     if (verb === "stats") return stats(context, gateway);
     throw new CommandError("say tail or stats", 2);
@@ -58,13 +59,13 @@ function base({ options }: CommandContext, gateway: string): string {
 async function tail(context: CommandContext, gateway: string): Promise<number> {
   const path = base(context, gateway);
   const ask = async (query: string) => Value.Parse(t.Array(Row), await context.api.call("GET", `${path}?${query}`));
-  const first = (await ask(`per_page=${SHOWN_FIRST}`)).reverse();
+  const first = (await ask(`order_by=written&per_page=${SHOWN_FIRST}`)).reverse();
   for (const row of first) context.out(toLine(row));
   let last = first.at(-1)?.id;
   while (context.options.once !== true) {
     await Bun.sleep(POLL_MS);
     const cursor = last === undefined ? "" : `&cursor=${last}`;
-    const fresh = await ask(`order_by_direction=asc&per_page=${PER_POLL}${cursor}`);
+    const fresh = await ask(`order_by=written&order_by_direction=asc&per_page=${PER_POLL}${cursor}`);
     for (const row of fresh) context.out(toLine(row));
     last = fresh.at(-1)?.id ?? last;
   }
@@ -72,16 +73,21 @@ async function tail(context: CommandContext, gateway: string): Promise<number> {
 }
 
 function toLine(row: Row): string {
-  const tokens = row.tokens_in === null ? "-" : `${row.tokens_in}+${row.tokens_out ?? 0}${row.estimated ? "~" : ""}`;
-  const cost = row.cost === null ? "-" : `$${row.cost.toFixed(6)}`;
+  const counted = row.tokens_in !== null || row.tokens_out !== null;
+  const tokens = counted ? `${row.tokens_in ?? 0}+${row.tokens_out ?? 0}${row.estimated ? "~" : ""}` : "-";
   const how = row.outcome === "answered" ? "" : `  ${row.outcome}`;
   const what = row.model === "" ? row.path : row.model;
   const ms = `${Math.round(row.duration)} ms`;
-  return `${row.created_at.slice(11, 23)}  ${row.status_code}  ${row.provider}  ${what}  ${ms}  ${tokens}  ${cost}${how}`;
+  return `${row.created_at.slice(11, 23)}  ${row.status_code}  ${row.provider}  ${what}  ${ms}  ${tokens}  ${toDollars(row.cost)}${how}`;
+}
+
+function toDollars(cost: number | null): string {
+  return cost === null ? "-" : `$${cost.toFixed(6)}`;
 }
 
 async function stats(context: CommandContext, gateway: string): Promise<number> {
   const days = context.options.days ?? "30";
+  if (!(Number(days) > 0)) throw new CommandError("--days is a number of days above 0", 2);
   const answer = await context.api.call(
     "GET",
     `${base(context, gateway)}/stats?days=${encodeURIComponent(String(days))}`,
@@ -101,7 +107,7 @@ async function stats(context: CommandContext, gateway: string): Promise<number> 
         .trimEnd(),
     );
   }
-  if (totals.unpriced > 0) context.out(`${totals.unpriced} requests have no known price and are not in the cost`);
+  if (totals.unpriced > 0) context.out(`requests without a known price, not in the cost: ${totals.unpriced}`);
   context.out(`last ${String(days)} days; prices: ${prices.source} ${prices.version} of ${prices.date}`);
   return 0;
 }
@@ -111,10 +117,10 @@ function figures(sums: {
   failed: number;
   tokens_in: number;
   tokens_out: number;
-  cost: number;
+  cost: number | null;
   average_ms: number | null;
 }): string[] {
   const { requests, failed, tokens_in, tokens_out, cost, average_ms } = sums;
   const mean = average_ms === null ? "-" : String(Math.round(average_ms));
-  return [...[requests, failed, tokens_in, tokens_out].map(String), `$${cost.toFixed(6)}`, mean];
+  return [...[requests, failed, tokens_in, tokens_out].map(String), toDollars(cost), mean];
 }

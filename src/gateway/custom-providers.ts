@@ -126,6 +126,11 @@ export function createCustomProviders({ db, secrets, now }: ProviderParts) {
       const row = mustFind(accountId, id);
       const before = headersOf(row);
       const given = change.headers === undefined ? before : parseHeaders(change.headers);
+      const keeps = change.headers === undefined || Object.values(given).includes(HIDDEN);
+      // Else whoever may edit could have a value they were never shown sent to an address of their own.
+      if (keeps && Object.keys(before).length > 0 && movesAway(fieldsOf(row).base_url, change.base_url)) {
+        throw new AppError("input.invalid", { say: "headers: another address needs their values again" });
+      }
       const headers = Object.entries(given).map(([name, value]) => [
         name,
         value === HIDDEN ? (before[name] ?? "") : value,
@@ -145,6 +150,10 @@ export function createCustomProviders({ db, secrets, now }: ProviderParts) {
       return gone;
     },
   };
+}
+
+function movesAway(from: string, to: string | undefined): boolean {
+  return to !== undefined && new URL(to).origin !== new URL(from).origin;
 }
 
 function contextOf(id: string): string {

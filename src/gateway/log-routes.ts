@@ -7,8 +7,9 @@ import { AppError } from "../platform/errors.ts";
 import { oneOf, strict } from "../platform/schema.ts";
 import { parseFilters, parseOrder } from "./log-query.ts";
 import { Log, LogDetail, toDetail, toLog } from "./log-view.ts";
-import { ORDER_COLUMNS, type StoredBody } from "./logs/reader.ts";
+import { CURSOR_ORDERS, ORDER_COLUMNS, type StoredBody } from "./logs/reader.ts";
 import { parseMetadata } from "./logs/row.ts";
+import { timeOfId } from "./logs/schema.ts";
 import type { LogStore } from "./logs/store.ts";
 import { pageInfo } from "./paging.ts";
 import { PRICE_TABLE } from "./pricing.ts";
@@ -31,6 +32,7 @@ const Filters = {
     }),
   ),
 };
+const Search = { search: t.Optional(t.String({ maxLength: 200 })) };
 /** Filters come repeated and under several names; log-query.ts reads them. */
 const open = { additionalProperties: true } as const;
 const ListQuery = t.Object(
@@ -39,14 +41,14 @@ const ListQuery = t.Object(
     per_page: t.Optional(query.Numeric({ minimum: 1, maximum: PER_PAGE_MAX })),
     ...Order,
     ...Filters,
-    search: t.Optional(t.String({ maxLength: 200 })),
+    ...Search,
     meta_info: t.Optional(query.BooleanString()),
     cursor: t.Optional(t.String({ maxLength: 64, description: "id of the last row seen; instead of page" })),
   },
   open,
 );
 const DeleteQuery = t.Object(
-  { ...Order, ...Filters, limit: t.Optional(query.Numeric({ minimum: 1, maximum: 1e9 })) },
+  { ...Order, ...Filters, ...Search, limit: t.Optional(query.Numeric({ minimum: 1, maximum: 1e9 })) },
   open,
 );
 const Score = t.Union([t.Integer({ minimum: 0, maximum: 100 }), t.Null()]);
@@ -64,7 +66,9 @@ const Sums = {
   tokens_in: t.Integer(),
   tokens_out: t.Integer(),
   tokens_cached: t.Integer(),
-  cost: t.Number(),
+  cost: t.Union([t.Number(), t.Null()], {
+    description: "of the requests whose price is known; null when there are none",
+  }),
   unpriced: t.Integer({ description: "requests with token counts but no known price" }),
   average_ms: t.Union([t.Number(), t.Null()]),
   average_first_byte_ms: t.Union([t.Number(), t.Null()]),
@@ -87,12 +91,14 @@ export const logManagement = ({ guard, gateways, logs, now }: LogRouteParts) => 
       "/",
       async ({ params, query: { page = 1, per_page = 20, search, meta_info = false, cursor }, request }) => {
         const { searchParams } = new URL(request.url);
+        const order = parseOrder(searchParams);
+        if (cursor !== undefined) requirePlace(cursor, order.orderBy);
         const { rows, total, meta } = await logs.list({
           gateway: keyOf(params),
           filters: parseFilters(searchParams),
           ...(search !== undefined && { search }),
           ...(cursor !== undefined && { after: cursor }),
-          ...parseOrder(searchParams),
+          ...order,
           page,
           perPage: per_page,
           metaInfo: meta_info,
@@ -109,16 +115,23 @@ export const logManagement = ({ guard, gateways, logs, now }: LogRouteParts) => 
         detail: {
           summary: "List logs",
           description:
-            "Newest first. Pages by number, or by cursor in the order of time; a page past the end is empty.",
+            "Newest first. Pages by number, or by cursor in the order of time or of writing; a page past the end is empty.",
           "x-errors": ["input.invalid", "thing.unknown"],
         },
       },
     )
     .delete(
       "/",
-      async ({ params, query: { limit }, request }) => {
+      async ({ params, query: { limit, search, order_by, order_by_direction }, request }) => {
         const filters = parseFilters(new URL(request.url).searchParams);
-        await logs.remove({ gateway: keyOf(params), filters }, limit);
+        await logs.remove(
+          { gateway: keyOf(params), filters, ...(search !== undefined && { search }) },
+          {
+            ...(limit !== undefined && { limit }),
+            ...(order_by !== undefined && { orderBy: order_by }),
+            descending: order_by_direction === "desc",
+          },
+        );
         return ok({ success: true });
       },
       {
@@ -128,7 +141,9 @@ export const logManagement = ({ guard, gateways, logs, now }: LogRouteParts) => 
         response: Ok(t.Object({ success: t.Boolean() })),
         detail: {
           summary: "Delete logs",
-          description: "Those the filters name, oldest first, at most `limit`; all of them without either.",
+          description:
+            "Those that filters and search name, at most `limit`, in the order that is asked for (oldest first); all of " +
+            "them without any of it.",
           "x-errors": ["input.invalid", "thing.unknown"],
         },
       },
@@ -164,8 +179,9 @@ export const logManagement = ({ guard, gateways, logs, now }: LogRouteParts) => 
     .patch(
       "/:id",
       async ({ params, body: { metadata, ...judgement } }) => {
-        const text = metadata ? parseMetadata(JSON.stringify(metadata)) : null;
-        const change = { ...judgement, ...(metadata !== undefined && { metadata: text ?? null }) };
+        const text = metadata && Object.keys(metadata).length > 0 ? parseMetadata(JSON.stringify(metadata)) : null;
+        if (text === undefined) throw new AppError("input.invalid", { say: "body.metadata: a value is too long" });
+        const change = { ...judgement, ...(metadata !== undefined && { metadata: text }) };
         if (!(await logs.setFeedback(keyOf(params), params.id, change))) found(undefined);
         return ok({ id: params.id });
       },
@@ -208,6 +224,13 @@ export const logManagement = ({ guard, gateways, logs, now }: LogRouteParts) => 
       },
     );
 };
+
+function requirePlace(cursor: string, orderBy: string): void {
+  if (Number.isNaN(timeOfId(cursor))) throw new AppError("input.invalid", { say: "query.cursor: this is no log's id" });
+  if (!CURSOR_ORDERS.includes(orderBy)) {
+    throw new AppError("input.invalid", { say: `query.cursor: goes with order_by ${CURSOR_ORDERS.join(" or ")}` });
+  }
+}
 
 function found<T>(value: T | undefined): T {
   if (value === undefined) throw new AppError("thing.unknown", { say: "No such log" });

@@ -1,5 +1,6 @@
 // What is known of one request on its way through: who, where to, and what its headers asked of us.
 import type { Principal } from "../platform/permissions.ts";
+import { keysOf } from "./credential.ts";
 import type { LogRecord, Outcome } from "./logs/protocol.ts";
 import type { Provider } from "./providers.ts";
 import { type Sent, sizeOf } from "./sent.ts";
@@ -17,6 +18,7 @@ export type Passage = {
   principal: Principal | undefined;
   method: string;
   path: string;
+  query: string;
   /** As the client sent them. */
   given: Headers;
   eventId: string;
@@ -26,7 +28,10 @@ export type Passage = {
   metadata: string | undefined;
   customCost: string | undefined;
 };
-type Known = Pick<Passage, "id" | "startMs" | "gateway" | "provider" | "principal" | "method" | "path" | "given">;
+type Known = Pick<
+  Passage,
+  "id" | "startMs" | "gateway" | "provider" | "principal" | "method" | "path" | "query" | "given"
+>;
 
 /** Adds what the caller's own headers ask for; most callers ask nothing. */
 export function toPassage(known: Known, asks: boolean): Passage {
@@ -81,6 +86,7 @@ export function toRecord(passage: Passage, sent: Sent, head: Head, outcome: Outc
     metadata: passage.metadata,
     customCost: passage.customCost,
     payload: passage.payload,
+    keys: passage.payload ? keysOf(given, passage.query, provider.headers) : [],
   };
 }
 

@@ -17,13 +17,22 @@ export type CustomCost = {
   total?: number;
 };
 
-export type Priced = { provider: string | undefined; base: string; model: string };
+export type Priced = {
+  /** As it stands in a gateway's path. */
+  slug: string;
+  /** Its name in the table, where it has one. */
+  provider: string | undefined;
+  base: string;
+  /** The model by every name it is known by, the most exact first. */
+  models: readonly string[];
+};
 export type Pricing = {
   /** Before the first `cost`; afterwards it is free. */
   load(): Promise<void>;
   cost(usage: Usage, priced: Priced, atMs: number): number | null;
 };
 
+type Named = Pick<Priced, "provider" | "base"> & { model: string };
 type Library = typeof import("@pydantic/genai-prices");
 type Rates = { input: number; output: number; cacheRead: number; cacheWrite: number };
 /** Found once per model: either plain rates, or the library's own rule for prices with steps. */
@@ -34,6 +43,7 @@ const FOUND_MAX = 2_000; // distinct models kept; callers choose the names, so t
 const MILLION = 1_000_000;
 
 export function createPricing(overrides: Readonly<Record<string, PriceSetting>>): Pricing {
+  const ours = new Map(Object.entries(overrides)); // callers choose the names that are looked up here
   const found = new Map<string, Found>();
   let library: Library | undefined;
 
@@ -45,12 +55,20 @@ export function createPricing(overrides: Readonly<Record<string, PriceSetting>>)
   function cost(usage: Usage, priced: Priced, atMs: number): number | null {
     if (usage.cost !== undefined) return usage.cost;
     if (usage.tokensIn === undefined && usage.tokensOut === undefined) return null;
-    const own = overrides[`${priced.provider ?? ""}/${priced.model}`] ?? overrides[priced.model];
-    if (own) return flat(usage, ratesOf(own));
-    return library ? costFrom(library, usage, priced, atMs) : null;
+    for (const model of priced.models) {
+      // Before the table is asked by any name: a provider answers with a dated name, the operator wrote the plain one.
+      const own = ours.get(`${priced.slug}/${model}`) ?? ours.get(`${priced.provider}/${model}`) ?? ours.get(model);
+      if (own) return flat(usage, ratesOf(own));
+    }
+    if (!library) return null;
+    for (const model of priced.models) {
+      const dollars = costFrom(library, usage, { ...priced, model }, atMs);
+      if (dollars !== null) return dollars;
+    }
+    return null;
   }
 
-  function costFrom(prices: Library, usage: Usage, priced: Priced, atMs: number): number | null {
+  function costFrom(prices: Library, usage: Usage, priced: Named, atMs: number): number | null {
     const it = find(prices, priced, atMs);
     if (it.rates && usage.cacheWriteHourIn === undefined) return flat(usage, it.rates);
     if (!it.provider || !it.model) return null;
@@ -58,7 +76,7 @@ export function createPricing(overrides: Readonly<Record<string, PriceSetting>>)
     return prices.calcPrice(toLibrary(usage), it.model.id, options)?.total_price ?? null;
   }
 
-  function find(prices: Library, priced: Priced, atMs: number): Found {
+  function find(prices: Library, priced: Named, atMs: number): Found {
     const key = `${priced.provider ?? priced.base} ${priced.model}`;
     const known = found.get(key);
     if (known && atMs < known.untilMs) return known;
@@ -71,7 +89,7 @@ export function createPricing(overrides: Readonly<Record<string, PriceSetting>>)
   return { load, cost };
 }
 
-function look(prices: Library, { provider, base, model }: Priced, atMs: number): Omit<Found, "untilMs"> {
+function look(prices: Library, { provider, base, model }: Named, atMs: number): Omit<Found, "untilMs"> {
   // Never by the model's name alone: a home server may call its model anything.
   const seller = prices.findProvider(provider ? { providerId: provider } : { providerApiUrl: base });
   if (!seller) return {};

@@ -5,6 +5,8 @@ export type ProviderRow = {
   base: string;
   /** The version segment callers may write or leave out; it reaches upstream exactly once. */
   version?: string;
+  /** The version is part of an operator's own address: a caller may repeat it, but not put another in its place. */
+  versionFixed?: true;
   /** Which bare paths get the version. Absent: all. Home servers have paths of their own beside it. */
   versioned?: RegExp;
   /** Takes the parts of the host out of the path. Absent: the path is appended as it is. */
@@ -86,10 +88,10 @@ export const PROVIDERS: Readonly<Record<string, ProviderRow>> = {
   "perplexity-ai": { base: "https://api.perplexity.ai", key: bearer, price: "perplexity" },
   openrouter: openaiLike("https://openrouter.ai/api", "openrouter"),
   cerebras: openaiLike("https://api.cerebras.ai", "cerebras"),
-  huggingface: openaiLike("https://router.huggingface.co"),
+  huggingface: { ...openaiLike("https://router.huggingface.co"), place: huggingfacePlace },
   replicate: openaiLike("https://api.replicate.com"),
   fireworks: openaiLike("https://api.fireworks.ai/inference", "fireworks"),
-  baseten: openaiLike("https://inference.baseten.co", "baseten"),
+  baseten: { ...openaiLike("https://{host}.baseten.co", "baseten"), place: basetenPlace },
   parallel: plain("https://api.parallel.ai", "x-api-key"),
   fal: plain("https://fal.run"),
   cartesia: plain("https://api.cartesia.ai", "x-api-key"),
@@ -161,13 +163,14 @@ export function ownRow(slug: string, baseUrl: string, row?: ProviderRow): Provid
   const trimmed = baseUrl.replace(/\/+$/, "");
   const [, base = trimmed, written] = /^(.*)\/(v\d+(?:(?:alpha|beta)\d*)?)$/.exec(trimmed) ?? [];
   const version = written ?? row?.version;
-  const { place: _, versioned, ...kept } = row ?? { base, key: bearer };
+  const { place: _, versioned, versionFixed: __, ...kept } = row ?? { base, key: bearer };
   return {
     ...kept,
     slug,
     base,
     privateAllowed: true,
     ...(version ? { version } : {}),
+    ...(written ? { versionFixed: true as const } : {}),
     ...(versioned && !written ? { versioned } : {}),
   };
 }
@@ -182,8 +185,10 @@ export function upstreamUrl(provider: Provider, path: string, query: string): st
   return `${base}/${placed.path}${query}`;
 }
 
-function withVersion({ version, versioned }: ProviderRow, path: string): string {
-  if (!version || VERSION_SEGMENT.test(path)) return path; // a version the caller writes wins
+function withVersion({ version, versionFixed, versioned }: ProviderRow, path: string): string {
+  if (!version) return path;
+  const written = VERSION_SEGMENT.exec(path)?.[0];
+  if (written !== undefined && (!versionFixed || written === version)) return path; // what the caller writes wins
   return versioned === undefined || versioned.test(path) ? `${version}/${path}` : path;
 }
 
@@ -209,6 +214,20 @@ function bedrockPlace(path: string): Placed | undefined {
   const domain = Object.hasOwn(BEDROCK_DOMAINS, service) ? BEDROCK_DOMAINS[service] : undefined;
   if (domain === undefined || !HOST_LABEL.test(region)) return undefined;
   return { host: { service, region, domain }, path: rest.join("/") };
+}
+
+/** A model's own name is served below `hf-inference`; what OpenAI's clients ask for is served under the version. */
+function huggingfacePlace(path: string): Placed {
+  if (OPENAI_PATH.test(path)) return { host: {}, path: `v1/${path}` };
+  const isModel = /^[^/]+\/[^/]+(?:\/pipeline\/[^/]+)?$/.test(path) && !VERSION_SEGMENT.test(path);
+  return { host: {}, path: isModel ? `hf-inference/models/${path}` : path };
+}
+
+/** `model/{id}/…` is a deployment with a host of its own. */
+function basetenPlace(path: string): Placed | undefined {
+  const [first, id = "", ...rest] = path.split("/");
+  if (first !== "model") return { host: { host: "inference" }, path: VERSION_SEGMENT.test(path) ? path : `v1/${path}` };
+  return HOST_LABEL.test(id) ? { host: { host: `model-${id}.api` }, path: rest.join("/") } : undefined;
 }
 
 /** `{account}/v1/chat/completions`, `{account}/@cf/…`: the account there is the provider's, not ours. */

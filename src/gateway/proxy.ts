@@ -7,7 +7,7 @@ import { may, type Principal } from "../platform/permissions.ts";
 import { requestIdOf } from "../platform/request.ts";
 import type { AddressProblem, AddressRule } from "./addresses.ts";
 import { createCapture, HEAD_BYTES_MAX, PACKED_HEAD_BYTES_MAX, TAIL_BYTES_MAX } from "./capture.ts";
-import { offeredToken } from "./credential.ts";
+import { offeredToken, withoutToken } from "./credential.ts";
 import { toDownstream, toUpstream } from "./headers.ts";
 import { asksForUsage } from "./include-usage.ts";
 import type { Captured, LogRecord, Outcome } from "./logs/protocol.ts";
@@ -51,7 +51,12 @@ export function createProxy(parts: ProxyParts): Forward {
   /** Before the body is read, and before the provider is even looked at. */
   function admit(request: Request, gateway: LiveGateway): Principal | undefined {
     if (!gateway.authentication) {
-      origins.requireOurs(request);
+      try {
+        origins.requireOurs(request);
+      } catch (error) {
+        if (error instanceof AppError) refused({ reason: error.code }).add();
+        throw error;
+      }
       return undefined;
     }
     const token = offeredToken(request.headers);
@@ -78,18 +83,20 @@ export function createProxy(parts: ProxyParts): Forward {
       const problem = addresses.check(provider.base);
       requireReach(provider, problem instanceof Promise ? await problem : problem);
     }
-    const url = upstreamUrl(provider, line.path, line.query);
+    const url = upstreamUrl(provider, line.path, withoutToken(line.query));
     if (url === undefined) throw refuse("gateway.path");
 
     const { method, headers: given } = request;
     const { headers, asks } = toUpstream(given, isToken);
     for (const name in provider.headers) if (!headers.has(name)) headers.set(name, provider.headers[name] ?? "");
     const id = requestIdOf(request);
-    const passage = toPassage({ id, startMs, gateway, provider, principal, method, path: line.path, given }, asks);
+    const { path, query } = line;
+    const passage = toPassage({ id, startMs, gateway, provider, principal, method, path, query, given }, asks);
     // One function with three waits, and no helper that waits: each of those would cost more than what it does.
     const sent: Sent = isSmall(request) ? { bytes: await request.bytes() } : streamOf(request);
     const asked = sent.bytes && gateway.includeUsage ? asksForUsage(line.path, headers, sent.bytes) : undefined;
     if (sent.bytes) headers.delete("content-length"); // made anew from the bytes
+    if (asked) headers.set("accept-encoding", "identity"); // what we asked for is to be found and taken out again
     const overheadMs = performance.now() - startMs;
     const body = asked ?? sent.bytes ?? sent.stream ?? null;
     const { signal } = request;
@@ -110,13 +117,16 @@ export function createProxy(parts: ProxyParts): Forward {
       return streamed(it, response, passage, sent, head, asked !== undefined);
     } catch (error) {
       it.close();
-      throw failed(passage, error, sent, it.cutBy ?? "upstream_failed");
+      throw failed(passage, error, sent, it.cutBy ?? "upstream_failed", overheadMs);
     }
   }
 
   /** Only a value that could be one of them is hashed: every provider key would be otherwise. */
   const isToken = (value: string): boolean =>
     bareTokenChars.includes(value.length) && access.byToken(value) !== undefined;
+
+  /** Deleted while this was under way: its logs went with it, and one made since under its name has no part in this. */
+  const isGone = ({ gateway }: Passage): boolean => gateways.find(gateway.key)?.createdMs !== gateway.createdMs;
 
   function streamed(it: Exchange, response: Response, passage: Passage, sent: Sent, head: Head, strip: boolean) {
     const packed = head.responseEncoding !== undefined;
@@ -158,21 +168,23 @@ export function createProxy(parts: ProxyParts): Forward {
   ): void {
     it.close();
     counted(passage, head.status);
-    if (!passage.collect) return;
+    if (!passage.collect || isGone(passage)) return;
     captured.request = keptOf(sent);
     record(toRecord(passage, sent, head, outcome, responseBytes), captured);
   }
 
   /** What the caller is told of it, after it was counted and logged. */
-  function failed(passage: Passage, error: unknown, sent: Sent, outcome: Outcome): AppError {
+  function failed(passage: Passage, error: unknown, sent: Sent, outcome: Outcome, overheadMs: number): AppError {
     const code = outcome === "timeout" || outcome === "upstream_silent" ? "gateway.timeout" : "gateway.upstream";
     const headers = new Headers();
-    mark(headers, passage, performance.now() - passage.startMs, false);
+    mark(headers, passage, overheadMs, false);
     const said = new AppError(code, { headers: headers.toJSON(), cause: error });
     const status = outcome === "client_left" ? CLIENT_LEFT : said.status;
     counted(passage, status);
     const none: Head = { status, firstByteMs: undefined, responseType: undefined, responseEncoding: undefined };
-    if (passage.collect) record(toRecord(passage, sent, none, outcome, 0), { request: keptOf(sent) });
+    if (passage.collect && !isGone(passage)) {
+      record(toRecord(passage, sent, none, outcome, 0), { request: keptOf(sent) });
+    }
     return said;
   }
 

@@ -28,6 +28,8 @@ export type LiveGateway = {
   /** `account/gateway`, as it stands in the path. */
   key: string;
   scope: { accountId: string; gatewayId: string };
+  /** Tells it from a later one of the same name. */
+  createdMs: number;
   authentication: boolean;
   collectLogs: boolean;
   collectPayload: boolean;
@@ -67,6 +69,7 @@ export function createGatewayStore({ db, secrets, now, onCap }: GatewayParts) {
     live.set(key, {
       key,
       scope: { accountId: row.account_id, gatewayId: row.id },
+      createdMs: row.created_ms,
       authentication,
       collectLogs: collect_logs,
       collectPayload: collect_log_payload,

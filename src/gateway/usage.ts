@@ -37,6 +37,7 @@ export function readAnswer({ head, tail }: Capture): Reading {
     }
   }
   readLines(reading, text);
+  if (!reading.final && text.startsWith("\0")) salvage(reading, text); // Bedrock's frames: a length, headers, then JSON
   if (tail !== undefined) {
     const end = toText(tail);
     readLines(reading, end.slice(end.indexOf("\n") + 1));

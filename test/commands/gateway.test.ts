@@ -3,15 +3,19 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { readOwner } from "../../src/platform/lock.ts";
-import { type FakeProvider, startProvider, until } from "../gateway/support/provider.ts";
+import { CHAT, type FakeProvider, startProvider, until } from "../gateway/support/provider.ts";
 import { tempFolder } from "../support/house.ts";
 
 const INDEX = join(import.meta.dir, "../../src/index.ts");
 const folder = tempFolder();
 const data = join(folder, "data");
+const release = Promise.withResolvers<void>();
 let provider: FakeProvider;
 beforeAll(() => {
-  provider = startProvider();
+  provider = startProvider(async (_, { body }) => {
+    if (new TextDecoder().decode(body).includes("slow")) await release.promise;
+    return Response.json(CHAT);
+  });
   writeFileSync(join(folder, "gatehouse.toml"), `[gateway.providers.openai]\nbase_url = "${provider.url}"\n`);
 });
 afterAll(async () => {
@@ -42,6 +46,11 @@ test.each([
   [["gateway", "list", "x", "y", "z"], "unexpected: z"],
   [["logs"], "say tail or stats"],
   [["logs", "tail", "a", "b"], "unexpected: b"],
+  [["logs", "tail", ""], "the gateway's id is empty"],
+  [["logs", "stats", "--days", "abc"], "--days is a number of days"],
+  [["logs", "stats", "--days", "0"], "--days is a number of days"],
+  [["gateway", "auth", "on", ""], "the gateway's id is empty"],
+  [["gateway", "token", "create", ""], "the gateway's id is empty"],
 ])("%p is called wrongly", async (args, sentence) => {
   const { code, err } = await run(...args);
   expect([code, err.includes(sentence) ? sentence : err]).toEqual([2, sentence]);
@@ -78,11 +87,11 @@ test("with a server running: a token made here opens it at once, and tail shows 
     return address !== "";
   }, 15_000);
   const token = (await run("gateway", "token", "create")).lines[0] ?? "";
-  const ask = () =>
+  const ask = (body = '{"model":"gpt-4o-mini","messages":[]}') =>
     fetch(`${address}/v1/home/default/openai/chat/completions`, {
       method: "POST",
       headers: { "gw-aig-authorization": `Bearer ${token}`, "content-type": "application/json" },
-      body: '{"model":"gpt-4o-mini","messages":[]}',
+      body,
     });
   expect((await ask()).status).toBe(200);
 
@@ -97,14 +106,48 @@ test("with a server running: a token made here opens it at once, and tail shows 
   expect(shown[1]).toMatch(
     /^\d\d:\d\d:\d\d\.\d{3} {2}200 {2}openai {2}gpt-4o-mini {2}\d+ ms {2}19\+10 {2}\$0\.000009$/,
   );
+
+  const slow = ask('{"model":"slow","messages":[]}');
+  await until(() => provider.seen.some(({ body }) => new TextDecoder().decode(body).includes("slow")));
+  expect((await ask()).status).toBe(200);
+  await until(() => shown.length === 3, 15_000);
+  release.resolve();
+  expect((await slow).status).toBe(200);
+  await until(() => shown.length === 4, 15_000); // it began before the one that was shown already
+  expect(shown[3]).toContain("slow");
   tail.kill();
   await reading;
 
   const { lines } = await run("logs", "stats");
   expect(lines[0]).toMatch(/^provider +model +requests +failed +tokens in +tokens out +cost +mean ms$/);
-  expect(lines[1]).toMatch(/^openai +gpt-4o-mini +2 +0 +38 +20 +\$0\.000018 +\d+$/);
+  expect(lines[1]).toMatch(/^openai +gpt-4o-mini +3 +0 +57 +30 +\$0\.000027 +\d+$/);
   expect(lines.at(-1)).toBe("last 30 days; prices: @pydantic/genai-prices 0.1.8 of 2026-09-23");
   server.kill();
   await server.exited;
   expect((await run("logs", "tail", "--once")).lines).toEqual(shown);
+}, 30_000);
+
+test("a reader that leaves early, as head does, ends the verb in silence", async () => {
+  const server = start("--port", "0", "--host", "127.0.0.1");
+  await until(() => readOwner(data) !== undefined, 15_000);
+  const { runToken, address } = {
+    runToken: (await run("gateway", "token", "create")).lines[0] ?? "",
+    ...readOwner(data),
+  };
+  const headers = { "gw-aig-authorization": runToken };
+  await fetch(`${address}/v1/home/default/openai/models`, { headers });
+  const tail = Bun.spawn(["sh", "-c", `"$0" "$1" logs tail | head -1`, process.execPath, INDEX], {
+    cwd: folder,
+    env: { PATH: process.env.PATH ?? "", GATEHOUSE_DATA: data },
+    stdout: "pipe",
+    stderr: "pipe",
+  });
+  const shown = new Response(tail.stdout).text();
+  expect((await shown).split("\n").length).toBe(2);
+  await fetch(`${address}/v1/home/default/openai/models`, { headers });
+  expect(await tail.exited).toBe(0);
+  expect(await new Response(tail.stderr).text()).toBe("");
+  server.kill();
+  await server.exited;
+  expect((await run("gateway", "list")).code).toBe(0);
 }, 30_000);

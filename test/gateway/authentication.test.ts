@@ -167,9 +167,35 @@ describe("authentication off", () => {
     expect(JSON.stringify(provider.seen[0]?.headers.toJSON())).not.toContain("gh_");
   });
 
+  test.each([
+    ["under another scheme", { authorization: (token: string) => `Token ${token}` }],
+    ["after a tab", { authorization: (token: string) => `Bearer\t${token}` }],
+    ["beside another value", { "x-api-key": (token: string) => `sk-p, ${token}` }],
+    ["where one provider alone has its key", { "xi-api-key": (token: string) => token }],
+  ])("and does so %s", async (_, written) => {
+    const headers = Object.entries(written).map(([name, write]): [string, string] => [name, write(house.runToken)]);
+    expect((await ask(Object.fromEntries(headers))).status).toBe(200);
+    expect(JSON.stringify(provider.seen[0]?.headers.toJSON())).not.toContain("gh_");
+  });
+
+  test("and takes them out of the query, which is otherwise left as it was written", async () => {
+    for (const [query, left] of [
+      [`?key=${house.runToken}`, ""],
+      [`?a=%2F&key=${house.runToken}&b=gh_short`, "?a=%2F&b=gh_short"],
+    ]) {
+      provider.seen.length = 0;
+      expect((await fetch(`${house.base}/openai/models${query}`)).status).toBe(200);
+      expect(provider.seen[0]?.path).toBe(`/v1/models${left}`);
+    }
+  });
+
   test("refuses a page of another site, and a name that is not ours", async () => {
+    const counted = () =>
+      Promise.all(["origin", "host"].map((why) => metric(`gatehouse_gateway_refused_total{reason="access.${why}"}`)));
+    const [origin = 0, host = 0] = await counted();
     expect((await ask({ origin: "https://evil.example" })).status).toBe(403);
     expect((await ask({ host: "rebound.example" })).status).toBe(403);
+    expect(await counted()).toEqual([origin + 1, host + 1]);
     expect(provider.seen).toEqual([]);
     expect((await ask({ origin: house.url })).status).toBe(200);
     expect(provider.seen[0]?.headers.has("origin")).toBe(false);

@@ -8,16 +8,22 @@ import {
   type GatewayHouse,
   startGatewayHouse,
   startProvider,
+  until,
 } from "./support/provider.ts";
 
 let provider: FakeProvider;
 let house: GatewayHouse;
 let client: Cloudflare;
+/** Lets the provider answer what it was asked last. */
+let release = (): void => {};
 const account_id = "home";
 beforeAll(async () => {
-  provider = startProvider((_, { path }) =>
-    path.endsWith("fail") ? Response.json({ error: 1 }, { status: 500 }) : Response.json(CHAT),
-  );
+  provider = startProvider(async (_, { path }) => {
+    const released = Promise.withResolvers<void>();
+    release = released.resolve;
+    if (path.endsWith("slow")) await released.promise;
+    return path.endsWith("fail") ? Response.json({ error: 1 }, { status: 500 }) : Response.json(CHAT);
+  });
   house = await startGatewayHouse(provider.url);
   client = new Cloudflare({ apiToken: house.adminToken, baseURL: `${house.url}/api`, maxRetries: 0 });
 });
@@ -281,9 +287,36 @@ test("the other wire form of filters, and filters that make no sense", async () 
     [{ key: "nope", operator: "eq", value: [1] }],
     [{ key: "cost", operator: "like", value: [1] }],
     Array(21).fill({ key: "cost", operator: "gt", value: [1] }),
+    [{ key: "cost", operator: "gt", value: [null] }],
   ]) {
     expect((await ask(bad)).body.errors[0].code).toBe(7001);
   }
+});
+
+test("what cannot be done as it was asked is refused, not done in another way", async () => {
+  const place = "/api/accounts/home/ai-gateway/gateways/default/logs";
+  const id =
+    (await send("chat/completions", { "gw-aig-metadata": '{"team":"red"}' })).headers.get("gw-aig-log-id") ?? "";
+  for (const query of ["cursor=nonsense", `cursor=${id}&order_by=cost`]) {
+    expect((await house.api("GET", `${place}?${query}`)).body.errors[0].code).toBe(7001);
+  }
+  const long = { metadata: { team: "x".repeat(1_025) } };
+  expect((await house.api("PATCH", `${place}/${id}`, long)).body.errors[0].code).toBe(7001);
+  expect((await house.api("GET", `${place}/${id}`)).body.result.metadata).toEqual({ team: "red" });
+});
+
+test("deleting honours the order, the limit and the search", async () => {
+  const made: string[] = [];
+  await client.aiGateway.create({ account_id, id: "swept", ...FIRST });
+  for (const team of ["red", "blue", "red"]) {
+    const answer = await send("chat/completions", { "gw-aig-metadata": JSON.stringify({ team }) }, "swept");
+    made.push(answer.headers.get("gw-aig-log-id") ?? "");
+  }
+  const left = async () => (await client.aiGateway.logs.list("swept", { account_id })).result.map(({ id }) => id);
+  await client.aiGateway.logs.delete("swept", { account_id, limit: 1, order_by_direction: "desc" });
+  expect(await left()).toEqual([made[1] ?? "", made[0] ?? ""]);
+  await house.api("DELETE", "/api/accounts/home/ai-gateway/gateways/swept/logs?search=blue");
+  expect(await left()).toEqual([made[0] ?? ""]);
 });
 
 test("deleting a gateway takes its logs and the tokens made for it", async () => {
@@ -295,6 +328,22 @@ test("deleting a gateway takes its logs and the tokens made for it", async () =>
   await client.aiGateway.create({ account_id, id: "brief", ...FIRST, authentication: true });
   expect((await client.aiGateway.logs.list("brief", { account_id })).result).toEqual([]);
   expect((await send("chat/completions", { "gw-aig-authorization": body.result.token }, "brief")).status).toBe(401);
+});
+
+test("what ends after its gateway was deleted is in no log, nor in that of a new gateway of the same name", async () => {
+  for (const again of [false, true]) {
+    await client.aiGateway.create({ account_id, id: "short", ...FIRST });
+    const before = provider.seen.length;
+    const answer = send("chat/slow", {}, "short");
+    await until(() => provider.seen.length > before);
+    await client.aiGateway.delete("short", { account_id });
+    if (again) await client.aiGateway.create({ account_id, id: "short", ...FIRST });
+    release();
+    expect((await answer).status).toBe(200);
+    if (!again) await client.aiGateway.create({ account_id, id: "short", ...FIRST });
+    expect((await client.aiGateway.logs.list("short", { account_id })).result).toEqual([]);
+    await client.aiGateway.delete("short", { account_id });
+  }
 });
 
 test("what a request may ask of its log", async () => {

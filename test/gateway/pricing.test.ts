@@ -9,10 +9,14 @@ const openai = { provider: "openai", base: "https://api.openai.com" };
 const home = { provider: undefined, base: "http://127.0.0.1:11434" };
 const pricing = createPricing({
   "house-model": { input: 1, output: 2 },
+  "ollama/llama3.2": { input: 3, output: 4 },
   "openai/gpt-4o": { input: 10, output: 20, cache_read: 1 },
 });
-const cost = (usage: object, priced: { provider: string | undefined; base: string; model: string }) =>
-  pricing.load().then(() => pricing.cost(usage, priced, NOW));
+type Asked = { slug?: string; provider: string | undefined; base: string; model: string; asked?: string };
+const cost = (usage: object, { model, asked, slug = "openai", ...priced }: Asked) =>
+  pricing
+    .load()
+    .then(() => pricing.cost(usage, { slug, ...priced, models: asked === undefined ? [model] : [model, asked] }, NOW));
 
 describe("is null, never 0", () => {
   test("for an unknown model", async () =>
@@ -73,6 +77,18 @@ test("the operator's price wins over the table, and reaches models the table doe
   );
   expect(await cost({ tokensIn: 100, cachedIn: 100 }, { ...openai, model: "gpt-4o" })).toBeCloseTo(0.0001, 12);
 });
+
+test("it is found by the provider's name in the path, which need not be in the table", async () => {
+  const million = { tokensIn: 1_000_000, tokensOut: 1_000_000 };
+  expect(await cost(million, { ...home, slug: "ollama", model: "llama3.2" })).toBeCloseTo(7, 9);
+  expect(await cost(million, { ...home, slug: "vllm", model: "llama3.2" })).toBeNull();
+  expect(await cost(million, { ...home, model: "constructor" })).toBeNull();
+});
+
+test("and by the name that was asked for, when the answer has a dated one that the table knows", async () =>
+  expect(
+    await cost({ tokensIn: 1_000_000, tokensOut: 0 }, { ...openai, model: "gpt-4o-2024-08-06", asked: "gpt-4o" }),
+  ).toBeCloseTo(10, 9));
 
 test("parts that exceed their whole are cut, not thrown", async () =>
   expect(

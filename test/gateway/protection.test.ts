@@ -7,10 +7,10 @@ import { type FakeProvider, type GatewayHouse, startGatewayHouse, startProvider 
 let provider: FakeProvider;
 let trap: FakeProvider;
 let house: GatewayHouse;
-let answer: () => Response;
+let answer: (request: Request) => Response;
 beforeAll(async () => {
   trap = startProvider(() => new Response("you should not be here"));
-  provider = startProvider(() => answer());
+  provider = startProvider((request) => answer(request));
   house = await startGatewayHouse(provider.url);
   await house.setGateway({ authentication: false });
 });
@@ -164,6 +164,13 @@ describe("an operator's own provider", () => {
     await fetch(`${house.base}/custom-with-headers/models`);
     expect(provider.seen[1]?.headers.get("x-api-key")).toBe("sk-stored");
     expect(stored("gateway.db", "gateway.db-wal").some((bytes) => bytes.includes("sk-stored"))).toBe(false);
+    // A key goes to the address it was given for: whoever moves the provider has to bring the key.
+    const moved = `${house.url.replace(/\d+$/, "9")}/v1`;
+    const move = (change: object) =>
+      house.api("PATCH", `${place}/${made.body.result.id}`, { base_url: moved, ...change });
+    expect((await move({})).status).toBe(400);
+    expect((await move({ headers: JSON.stringify(shown) })).status).toBe(400);
+    expect((await move({ headers: '{"x-api-key":"sk-new"}' })).status).toBe(200);
     for (const bad of ["no json", "[1]", '{"a b":"x"}', '{"a":1}', '{"a":"x\\r\\ny: z"}']) {
       expect((await house.api("PATCH", `${place}/${made.body.result.id}`, { headers: bad })).status).toBe(400);
     }
@@ -281,6 +288,56 @@ test("no credential of anybody is in the log database, nor in the log lines", as
   for (const secret of secrets) {
     for (const text of [...files, lines]) expect(text.includes(secret)).toBe(false);
   }
+});
+
+describe("a provider that answers with the headers it was sent", () => {
+  const ask = (headers: Record<string, string>, query = "") =>
+    fetch(`${house.base}/openai/echo${query}`, { method: "POST", headers, body: "{}" });
+  const responseOf = async (answer: Response) => {
+    const place = "/api/accounts/home/ai-gateway/gateways/default/logs";
+    const { body } = await house.api("GET", `${place}/${answer.headers.get("gw-aig-log-id")}`);
+    return body.result.response_head;
+  };
+
+  test.each([
+    ["plain", (text: string) => new Response(text, { headers: { "content-type": "application/json" } })],
+    [
+      "compressed",
+      (text: string) =>
+        new Response(Bun.gzipSync(text), {
+          headers: { "content-type": "application/json", "content-encoding": "gzip" },
+        }),
+    ],
+  ])("puts no key into the logged body, %s", async (_, write) => {
+    const keys = ["sk-echoed-secret-1", "sk-echoed-secret-2", "AIza-echoed-secret"];
+    answer = (request) => write(JSON.stringify({ url: request.url, headers: request.headers.toJSON(), model: "m" }));
+    const got = await ask(
+      { authorization: `Bearer ${keys[0]}`, "x-api-key": keys[1] ?? "", "x-other": "kept-as-it-is" },
+      `?key=${keys[2]}`,
+    );
+    const text = await got.text();
+    for (const key of keys) expect(text).toContain(key); // the client's own answer is not touched
+    const logged = await responseOf(got);
+    for (const key of keys) expect(logged).not.toContain(key);
+    expect(JSON.parse(logged)).toMatchObject({ headers: { "x-other": "kept-as-it-is" }, model: "m" });
+    await house.parts.gateway.logs.settled();
+    for (const bytes of stored("logs.db", "logs.db-wal"))
+      for (const key of keys) expect(bytes.includes(key)).toBe(false);
+  });
+
+  test("nor the key that an operator stored for it", async () => {
+    const headers = JSON.stringify({ "x-house-key": "sk-echoed-house" });
+    await house.api("POST", "/api/accounts/home/ai-gateway/custom-providers", {
+      name: "e",
+      slug: "echo",
+      base_url: provider.url,
+      headers,
+    });
+    answer = (request) => Response.json({ headers: request.headers.toJSON() });
+    const got = await fetch(`${house.base}/custom-echo/echo`);
+    expect(await got.text()).toContain("sk-echoed-house");
+    expect(await responseOf(got)).not.toContain("sk-echoed-house");
+  });
 });
 
 test("any method goes through: HEAD keeps the length it tells, 204 and 304 have no body, DELETE and PATCH arrive", async () => {

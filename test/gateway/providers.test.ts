@@ -37,6 +37,8 @@ describe("refuses", () => {
     ["google-vertex-ai", "v1/projects/p/locations/evil.example%23/publishers/google/models/m:predict"],
     ["google-vertex-ai", "v1/projects/p/models/m"],
     ["workers-ai", "home/@cf/meta/llama"],
+    ["baseten", "model/evil.example%2F/predict"],
+    ["baseten", "model/a.evil.example/predict"],
   ])("%s %s", (slug, path) => expect(go(slug, path)).toBeUndefined());
 
   test("a built-in provider the operator switched off", () => expect(table.has("fal")).toBe(false));
@@ -93,6 +95,21 @@ describe("joins", () => {
     ["llama-cpp", "health", "http://127.0.0.1:8080/health"],
     ["nas", "chat/completions", "http://192.168.1.9:8080/api/v1/chat/completions"],
     ["nas", "v1/chat/completions", "http://192.168.1.9:8080/api/v1/chat/completions"],
+    ["nas", "v2/admin", "http://192.168.1.9:8080/api/v1/v2/admin"],
+    ["nas", "v1beta/models", "http://192.168.1.9:8080/api/v1/v1beta/models"],
+    ["openai", "v2/assistants", "https://api.openai.com/v2/assistants"],
+    ["huggingface", "chat/completions", "https://router.huggingface.co/v1/chat/completions"],
+    ["huggingface", "v1/chat/completions", "https://router.huggingface.co/v1/chat/completions"],
+    ["huggingface", "bigcode/starcoder", "https://router.huggingface.co/hf-inference/models/bigcode/starcoder"],
+    [
+      "huggingface",
+      "BAAI/bge-m3/pipeline/feature-extraction",
+      "https://router.huggingface.co/hf-inference/models/BAAI/bge-m3/pipeline/feature-extraction",
+    ],
+    ["huggingface", "together/v1/images/generations", "https://router.huggingface.co/together/v1/images/generations"],
+    ["baseten", "chat/completions", "https://inference.baseten.co/v1/chat/completions"],
+    ["baseten", "v1/chat/completions", "https://inference.baseten.co/v1/chat/completions"],
+    ["baseten", "model/abc123/production/predict", "https://model-abc123.api.baseten.co/production/predict"],
   ])("%s %s", (slug, path, url) => expect(go(slug, path)).toBe(url));
 
   test("keeps the query as it was written", () =>

@@ -185,6 +185,12 @@ describe("Ollama's own interface", () => {
   });
 });
 
+test("Bedrock Converse, streamed: its counts stand in a binary frame", () => {
+  const frame = (json: string) => `\0\0\0\x90\0\0\0P:event-type\x07\0\x08metadata${json}\x01\x02\x03\x04`;
+  const stream = frame('{"delta":{"text":"hi"}}') + frame('{"metrics":{},"usage":{"inputTokens":21,"outputTokens":9}}');
+  expect(read(stream)).toMatchObject({ usage: { tokensIn: 21, tokensOut: 9 }, final: true });
+});
+
 test("Bedrock Converse and llama.cpp spell their counts their own way", () => {
   expect(read('{"usage":{"inputTokens":3,"outputTokens":4,"cacheReadInputTokens":10}}').usage).toEqual({
     tokensIn: 13,

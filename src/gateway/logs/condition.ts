@@ -68,6 +68,8 @@ export function filterProblem({ key, operator, value }: Filter): string | undefi
   if (!column) return "filters.key is not a field of a log";
   if (!OPERATORS.some((known) => known === operator)) return "filters.operator must be eq, neq, contains, lt or gt";
   if (value.length === 0) return "filters.value must hold at least one value";
+  const meansNothing = operator === "eq" || operator === "neq" ? false : value.includes(null);
+  if (meansNothing) return `filters.value of ${operator} must hold a value`;
   if (value.length > FILTER_VALUES_MAX) return `filters.value holds at most ${FILTER_VALUES_MAX} values`;
   const bad = value.some((one) => one !== null && toBound(column, one) === undefined);
   return bad ? `filters.value does not fit ${key}` : undefined;

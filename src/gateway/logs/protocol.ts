@@ -39,6 +39,8 @@ export type LogRecord = {
   customCost: string | undefined;
   /** Bodies are stored, not only read for their counts. */
   payload: boolean;
+  /** What the provider knows the caller by. Never stored: it is looked for in the bodies that are. */
+  keys: string[];
 };
 
 /** Bounded copies of what went by. */
@@ -70,6 +72,8 @@ export type ListQuery = Selection & {
   after?: string;
   metaInfo: boolean;
 };
+/** Which go first, and how many at most; without a word the oldest, and all. */
+export type Removal = { limit?: number; orderBy?: string; descending?: boolean };
 export type StatsQuery = { gateway: string; sinceMs: number };
 export type Feedback = { feedback?: number | null; score?: number | null; metadata?: string | null };
 
@@ -77,7 +81,7 @@ export type ToWriter =
   | { type: "open"; id: number; setup: WriterSetup }
   | { type: "batch"; id: number; text: string; bytes: Uint8Array }
   | { type: "cap"; id: number; cap: GatewayCap }
-  | { type: "delete"; id: number; selection: Selection; limit: number | undefined }
+  | { type: "delete"; id: number; selection: Selection; removal: Removal }
   | { type: "feedback"; id: number; gateway: string; logId: string; feedback: Feedback }
   | { type: "stop"; id: number };
 export type ToReader =

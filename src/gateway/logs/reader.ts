@@ -1,7 +1,7 @@
 // Questions about stored logs. Lives in a thread of its own: a long answer keeps nobody from writing or proxying.
 import type { Database } from "bun:sqlite";
 import { decodeBody } from "./body.ts";
-import { toCondition } from "./condition.ts";
+import { type Condition, toCondition } from "./condition.ts";
 import type { ListQuery, StatsQuery } from "./protocol.ts";
 import { timeOfId } from "./schema.ts";
 
@@ -56,7 +56,7 @@ export type LogStats = {
   tokens_in: number;
   tokens_out: number;
   tokens_cached: number;
-  cost: number;
+  cost: number | null;
   unpriced: number;
   average_ms: number | null;
   average_first_byte_ms: number | null;
@@ -76,8 +76,14 @@ export const ORDER_COLUMNS: Readonly<Record<string, string>> = {
   tokens_out: "tokens_out",
   duration: "duration_ms",
   feedback: "feedback",
+  /** As they were written: a request that took long comes after those that began later and ended before it. */
+  written: "seq",
 };
+/** The orders in which a row has a place that others come after. */
+export const CURSOR_ORDERS: readonly string[] = ["created_at", "written"];
 const HEAD_BYTES_MAX = 64 * 1024; // of a body shown with its row; the whole has an address of its own
+/** Where not one price is known the sum is not known either; where nothing was asked there is nothing to pay. */
+const COST_SUM = "case when count(*) > 0 and count(cost) = 0 then null else coalesce(sum(cost), 0.0) end";
 const STATS_MODELS_MAX = 500;
 
 export function createLogReader(db: Database) {
@@ -86,19 +92,25 @@ export function createLogReader(db: Database) {
     const total = count(where, values);
     const direction = query.descending ? "desc" : "asc";
     const column = ORDER_COLUMNS[query.orderBy] ?? "created_ms";
-    const from = query.after === undefined ? undefined : find(query.gateway, query.after);
-    const past = from ? ` and (created_ms, seq) ${query.descending ? "<" : ">"} (?, ?)` : "";
+    const past = pastOf(query);
+    const offset = past ? 0 : (query.page - 1) * query.perPage;
     const rows = db
       .query<StoredLog, (string | number)[]>(
-        `select * from logs where ${where}${past} order by ${column} ${direction}, seq ${direction} limit ? offset ?`,
+        `select * from logs where ${where}${past ? ` and ${past.where}` : ""}
+         order by ${column} ${direction}, seq ${direction} limit ? offset ?`,
       )
-      .all(
-        ...values,
-        ...(from ? [from.created_ms, from.seq] : []),
-        query.perPage,
-        from ? 0 : (query.page - 1) * query.perPage,
-      );
+      .all(...values, ...(past?.values ?? []), query.perPage, offset);
     return query.metaInfo ? { rows, total, meta: metaInfo(where, values) } : { rows, total };
+  }
+
+  function pastOf({ gateway, after, orderBy, descending }: ListQuery): Condition | undefined {
+    if (after === undefined) return undefined;
+    const side = descending ? "<" : ">";
+    const row = find(gateway, after);
+    if (row && orderBy === "written") return { where: `seq ${side} ?`, values: [row.seq] };
+    if (row) return { where: `(created_ms, seq) ${side} (?, ?)`, values: [row.created_ms, row.seq] };
+    // Deleted since it was seen. Its id still says where it stood; to begin anew would be a walk without an end.
+    return { where: `(created_ms, id) ${side} (?, ?)`, values: [timeOfId(after), after] };
   }
 
   function count(where: string, values: (string | number)[]): number {
@@ -163,7 +175,7 @@ export function createLogReader(db: Database) {
   function stats({ gateway, sinceMs }: StatsQuery): StatsAnswer {
     const sums = `count(*) as requests, coalesce(sum(1 - success), 0) as failed,
       coalesce(sum(tokens_in), 0) as tokens_in, coalesce(sum(tokens_out), 0) as tokens_out,
-      coalesce(sum(tokens_cached), 0) as tokens_cached, coalesce(sum(cost), 0.0) as cost,
+      coalesce(sum(tokens_cached), 0) as tokens_cached, ${COST_SUM} as cost,
       coalesce(sum(cost is null and tokens_in is not null), 0) as unpriced,
       avg(duration_ms) as average_ms, avg(first_byte_ms) as average_first_byte_ms`;
     const where = "gateway = ? and created_ms >= ?";

@@ -47,7 +47,7 @@ export function toRow(record: LogRecord, captured: Captured, pricing: Pricing): 
     estimated,
     cost: custom ? customCost(reading.usage, custom) : priceOf(record, reading, model, pricing),
     customCost: custom !== undefined,
-    metadata: parseMetadata(record.metadata),
+    metadata: parseMetadata(record.metadata && utf8Of(record.metadata)),
   };
 }
 
@@ -58,10 +58,9 @@ function priceOf(
   asked: string | undefined,
   pricing: Pricing,
 ): number | null {
-  const { price: provider, base, id } = record;
-  const cost = exact === undefined ? null : pricing.cost(usage, { provider, base, model: exact }, timeOfId(id));
-  if (cost !== null || asked === undefined || asked === exact) return cost;
-  return pricing.cost(usage, { provider, base, model: asked }, timeOfId(id));
+  const { provider: slug, price: provider, base, id } = record;
+  const models = [exact, asked === exact ? undefined : asked].filter((model) => model !== undefined);
+  return pricing.cost(usage, { slug, provider, base, models }, timeOfId(id));
 }
 
 /** Fills what the provider left out; a count it gave before it was cut off is never lowered. True when it filled something. */
@@ -144,6 +143,16 @@ function isJson(type: string | undefined): boolean {
 
 function isReadable(type: string | undefined): boolean {
   return type !== undefined && /json|event-stream|text\/plain|eventstream/i.test(type);
+}
+
+/** A header's bytes come one by one as characters; most clients wrote UTF-8. Where it is none, it stays as it came. */
+function utf8Of(text: string): string {
+  if (!/[\x80-\xff]/.test(text)) return text;
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(Buffer.from(text, "latin1"));
+  } catch {
+    return text;
+  }
 }
 
 /** Strings, numbers and booleans only: one other value discards the whole, as callers are used to. */

@@ -9,6 +9,7 @@ import type {
   GatewayCap,
   ListQuery,
   LogRecord,
+  Removal,
   Selection,
   StatsQuery,
   WriterSetup,
@@ -155,9 +156,9 @@ export function startLogs({ threadUrl, setup, log, metrics }: StoreParts) {
     async stats(query: StatsQuery) {
       return (await (await readerLine()).ask({ type: "stats", query }, "stats")).stats;
     },
-    async remove(selection: Selection, limit?: number) {
+    async remove(selection: Selection, removal: Removal = {}) {
       await settled();
-      return (await writer.ask({ type: "delete", selection, limit }, "count")).count;
+      return (await writer.ask({ type: "delete", selection, removal }, "count")).count;
     },
     async setFeedback(gateway: string, logId: string, feedback: Feedback) {
       await settled();

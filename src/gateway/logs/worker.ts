@@ -87,7 +87,7 @@ function asWriter({ setup }: Extract<ToWriter, { type: "open" }>): Ask {
         writer.setCap(message.cap);
         return { type: "done" };
       case "delete":
-        return { type: "count", count: await chore(() => writer.remove(message.selection, message.limit)) };
+        return { type: "count", count: await chore(() => writer.remove(message.selection, message.removal)) };
       case "feedback":
         return { type: "found", found: writer.setFeedback(message.gateway, message.logId, message.feedback) };
       case "stop":

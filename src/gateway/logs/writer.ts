@@ -2,7 +2,9 @@
 import type { Database } from "bun:sqlite";
 import type { Pricing } from "../pricing.ts";
 import { toCondition } from "./condition.ts";
-import type { Captured, Feedback, GatewayCap, PackedRecord, Retention, Selection } from "./protocol.ts";
+import { type KeptBody, withoutKeys } from "./keys.ts";
+import type { Captured, Feedback, GatewayCap, PackedRecord, Removal, Retention, Selection } from "./protocol.ts";
+import { ORDER_COLUMNS } from "./reader.ts";
 import { type Row, toRow } from "./row.ts";
 import { timeOfId } from "./schema.ts";
 
@@ -68,14 +70,20 @@ export function createLogWriter({ db, pricing, retention, caps, now, pause }: Wr
 
   function keepBodies(seq: number, record: Row["record"], { request, head, tail }: Captured): void {
     if (!request && !head) return;
+    const { keys } = record;
+    const sent = request && withoutKeys({ bytes: request, encoding: record.requestEncoding }, keys);
+    const got = head && withoutKeys({ bytes: head, encoding: record.responseEncoding }, keys);
+    const sentWhole = (request?.byteLength ?? 0) === record.requestBytes;
+    const gotWhole = !tail && (head?.byteLength ?? 0) === record.responseBytes;
+    const fits = (body: KeptBody | undefined): boolean => (body?.bytes.byteLength ?? 0) <= BODY_BYTES_MAX;
     insertBodies.run(
       seq,
-      request?.subarray(0, BODY_BYTES_MAX) ?? null,
-      record.requestEncoding ?? null,
-      (request?.byteLength ?? 0) === record.requestBytes && record.requestBytes <= BODY_BYTES_MAX ? 1 : 0,
-      head?.subarray(0, BODY_BYTES_MAX) ?? null,
-      record.responseEncoding ?? null,
-      !tail && (head?.byteLength ?? 0) === record.responseBytes && record.responseBytes <= BODY_BYTES_MAX ? 1 : 0,
+      sent?.bytes.subarray(0, BODY_BYTES_MAX) ?? null,
+      sent?.encoding ?? null,
+      sentWhole && fits(sent) ? 1 : 0,
+      got?.bytes.subarray(0, BODY_BYTES_MAX) ?? null,
+      got?.encoding ?? null,
+      gotWhole && fits(got) ? 1 : 0,
     );
   }
 
@@ -99,8 +107,11 @@ export function createLogWriter({ db, pricing, retention, caps, now, pause }: Wr
         .get(before)?.seq;
       await forget("created_ms < ? and seq < ? order by seq", [before, last ?? Number.MAX_SAFE_INTEGER], Infinity);
     }
-    while (retention.bytesMax > 0 && usedBytes() > retention.bytesMax && total() > 0) {
-      await forget("true order by seq", [], SLICE_ROWS);
+    if (retention.bytesMax === 0) return;
+    for (let used = usedBytes(); used > retention.bytesMax && total() > 0; used = usedBytes()) {
+      // As many as are too many if all are alike: a fixed number of rows with large bodies would be most of the logs.
+      const rows = Math.ceil(((used - retention.bytesMax) / used) * total());
+      await forget("true order by seq", [], Math.min(rows, SLICE_ROWS));
     }
   }
 
@@ -122,9 +133,11 @@ export function createLogWriter({ db, pricing, retention, caps, now, pause }: Wr
     return gone;
   }
 
-  async function remove(selection: Selection, limit = Infinity): Promise<number> {
+  async function remove(selection: Selection, { limit = Infinity, orderBy, descending }: Removal): Promise<number> {
     const { where, values } = toCondition(selection);
-    return forget(`${where} order by created_ms, seq`, values, limit);
+    const column = ORDER_COLUMNS[orderBy ?? ""] ?? "created_ms";
+    const direction = descending ? "desc" : "asc";
+    return forget(`${where} order by ${column} ${direction}, seq ${direction}`, values, limit);
   }
 
   function setFeedback(gateway: string, logId: string, change: Feedback): boolean {

@@ -62,6 +62,9 @@ describe("refuses", () => {
     [{ key: "success", operator: "eq", value: ["maybe"] }],
     [{ key: "created_at", operator: "gt", value: ["yesterday"] }],
     [{ key: "provider", operator: "eq", value: [] }],
+    [{ key: "cost", operator: "gt", value: [null] }],
+    [{ key: "created_at", operator: "lt", value: [null, "2026-01-01"] }],
+    [{ key: "provider", operator: "contains", value: [null] }],
     [{ key: "provider", operator: "eq", value: Array.from({ length: 51 }, () => "x") }],
   ] satisfies [Filter][])("%p", (filter) => expect(filterProblem(filter)).toBeString());
 });

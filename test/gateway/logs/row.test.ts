@@ -161,6 +161,13 @@ describe("metadata", () => {
     '{"a":"x","b":[1]}',
     `{"a":"${"x".repeat(1_025)}"}`,
   ])("discards %p", async (text) => expect(await metadata(text)).toBeUndefined());
+
+  test("is read as UTF-8 where it is, since headers come byte by byte", async () => {
+    const sent = Buffer.from('{"user":"Zoë 日本"}').toString("latin1");
+    expect(await metadata(sent)).toBe('{"user":"Zoë 日本"}');
+    expect(await metadata('{"user":"Zo\xeb"}')).toBe('{"user":"Zoë"}');
+  });
+
   test("keeps the first five", async () =>
     expect(await metadata('{"a":1,"b":"2","c":true,"d":4,"e":5,"f":6}')).toBe('{"a":1,"b":"2","c":true,"d":4,"e":5}'));
 });

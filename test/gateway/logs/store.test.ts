@@ -90,6 +90,28 @@ test("pages end, in both directions, by number and by row", async () => {
   expect(walked).toEqual(ids);
 });
 
+test("walking by row goes on where it was when that row is deleted meanwhile", async () => {
+  const ids = Array.from({ length: 9 }, () => {
+    const record = recordOf();
+    store.record(record, {});
+    return record.id;
+  });
+  await store.remove({ gateway: "home/default", filters: [{ key: "id", operator: "eq", value: [ids[4] ?? ""] }] });
+  const after = async (descending: boolean) =>
+    (await store.list(ask({ descending, after: ids[4] ?? "" }))).rows.map(({ id }) => id);
+  expect(await after(false)).toEqual(ids.slice(5));
+  expect(await after(true)).toEqual(ids.slice(0, 4).toReversed());
+});
+
+test("in the order of writing, a request that began early and ended late comes last", async () => {
+  const [slow, quick] = [recordOf({ id: "01900000-0000-7000-8000-000000000000" }), recordOf()];
+  store.record(quick, {});
+  store.record(slow, {});
+  const written = ask({ orderBy: "written", descending: false });
+  expect((await store.list(written)).rows.map(({ id }) => id)).toEqual([quick.id, slow.id]);
+  expect((await store.list({ ...written, after: quick.id })).rows.map(({ id }) => id)).toEqual([slow.id]);
+});
+
 test("sums what was spent, by model", async () => {
   const [request, head] = [bytes(CHAT_REQUEST), bytes(CHAT_ANSWER)];
   for (const status of [200, 200, 500])
@@ -103,6 +125,32 @@ test("sums what was spent, by model", async () => {
   expect(models).toHaveLength(1);
   expect(models[0]).toMatchObject({ provider: "openai", model: "gpt-4o-mini", requests: 3 });
   expect((await store.stats({ gateway: "home/default", sinceMs: Date.now() + 60_000 })).totals.requests).toBe(0);
+});
+
+test("a sum of which no part has a price is unknown, and one of nothing is zero", async () => {
+  const stats = () => store.stats({ gateway: "home/default", sinceMs: 0 });
+  expect((await stats()).totals.cost).toBe(0);
+  const head = bytes(CHAT_ANSWER.replaceAll("gpt-4o-mini-2024-07-18", "nobody-knows"));
+  store.record(recordOf({ responseBytes: head.byteLength, provider: "ollama", price: undefined, base: "http://x" }), {
+    head,
+  });
+  const { totals, models } = await stats();
+  expect([totals.cost, models[0]?.cost, totals.unpriced]).toEqual([null, null, 1]);
+  store.record(recordOf({ path: "audio/speech", responseType: "audio/mpeg" }), {}); // sold by the minute, not by tokens
+  expect((await stats()).models.map(({ cost }) => cost)).toEqual([null, null]);
+});
+
+test("deletes in the order it is told, and only what a search finds", async () => {
+  const records = ["groq", "openai", "groq", "openai"].map((provider) => recordOf({ provider }));
+  for (const record of records) store.record(record, {});
+  const left = async () =>
+    (await store.list(ask({ descending: false }))).rows.map(({ id }) => records.findIndex((one) => one.id === id));
+  await store.remove({ gateway: "home/default", filters: [] }, { limit: 1, orderBy: "created_at", descending: true });
+  expect(await left()).toEqual([0, 1, 2]);
+  await store.remove({ gateway: "home/default", filters: [] }, { limit: 1 });
+  expect(await left()).toEqual([1, 2]);
+  await store.remove({ gateway: "home/default", filters: [], search: "groq" });
+  expect(await left()).toEqual([1]);
 });
 
 test("deletes, takes feedback, and gives a range of figures", async () => {

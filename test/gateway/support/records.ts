@@ -28,6 +28,7 @@ export function recordOf(change: Partial<LogRecord> = {}): LogRecord {
     metadata: undefined,
     customCost: undefined,
     payload: true,
+    keys: [],
     ...change,
   };
 }
