@@ -98,7 +98,7 @@ export function createSchedules(parts: LaneParts & { schedulesMax: number; timez
         type: "cron",
         cron: when,
         timezone,
-        time_ms: nextCronMs(when, timezone, now()),
+        time_ms: firstCronMs(when, timezone, now()),
       } as const;
       return put(plan, payload, idempotent ?? true, retry);
     }
@@ -165,9 +165,15 @@ export function createSchedules(parts: LaneParts & { schedulesMax: number; timez
 
   /** What repeats is due again, counted from now: while it ran, or while the machine was off, times may have passed. */
   function settle(row: Row): void {
-    if (row.cron !== null) repeat().run(nextCronMs(row.cron, row.timezone ?? parts.timezone, now()), row.id);
-    else if (row.interval_s !== null) repeat().run(now() + Math.round(row.interval_s * 1000), row.id);
-    else remove().run(row.id);
+    const nextMs = followingMs(row);
+    if (nextMs === null) remove().run(row.id);
+    else repeat().run(nextMs, row.id);
+  }
+
+  /** `null` when it was the last time: a cron line may name a year, or one date alone. */
+  function followingMs({ cron, timezone, interval_s }: Row): number | null {
+    if (cron !== null) return cronMs(cron, timezone ?? parts.timezone, now());
+    return interval_s === null ? null : now() + Math.round(interval_s * 1000);
   }
 
   function give(row: Row, error: unknown): void {
@@ -209,11 +215,14 @@ export function createSchedules(parts: LaneParts & { schedulesMax: number; timez
   };
 }
 
-function nextCronMs(line: string, timezone: string, fromMs: number): number {
-  const next = new Cron(line, { timezone, paused: true }).nextRun(new Date(fromMs));
-  if (!next) throw new Error("No valid next date was found");
-  return next.getTime();
+function firstCronMs(line: string, timezone: string, fromMs: number): number {
+  const firstMs = cronMs(line, timezone, fromMs);
+  if (firstMs === null) throw new Error("No valid next date was found");
+  return firstMs;
 }
+
+const cronMs = (line: string, timezone: string, fromMs: number): number | null =>
+  new Cron(line, { timezone, paused: true }).nextRun(new Date(fromMs))?.getTime() ?? null;
 
 const toScheduleOrNothing = (row: Row | null): Schedule | undefined => (row ? toSchedule(row) : undefined);
 
