@@ -37,9 +37,14 @@ self.onmessage = async ({ data }: MessageEvent<DescribeRequest>) => {
   process.exit(0);
 };
 
-/** Bundled first, only to look: it runs nothing and names the line of an import that leads nowhere, which `import()` does not. */
+/**
+ * Bundled first, only to look: it runs nothing and names the line of an import that leads nowhere, which `import()` does
+ * not. The bundler of Bun 1.4.4 remembers folders of the whole process, so that a package installed meanwhile is not
+ * there for it until an `import()` has found it.
+ */
 async function describeFile(file: string): Promise<Description> {
-  const bundle = await Bun.build({ entrypoints: [file], target: "bun", external: SDK_MODULES, throw: false });
+  let bundle = await bundleOf(file);
+  if (!bundle.success && (await loads(file))) bundle = await bundleOf(file);
   const [failure] = bundle.logs.filter((log) => log.level === "error");
   if (!bundle.success) return { ok: false, problem: { file, ...toProblem(failure) } };
   const hasher = new Bun.CryptoHasher("sha256");
@@ -56,6 +61,15 @@ async function describeFile(file: string): Promise<Description> {
   const classes = found.map(({ exportName, className, agent }) => toDescription(className, exportName, agent));
   return { ok: true, classes, fingerprint: hasher.digest("hex"), uses };
 }
+
+const bundleOf = (file: string) =>
+  Bun.build({ entrypoints: [file], target: "bun", external: SDK_MODULES, throw: false });
+
+const loads = (file: string): Promise<boolean> =>
+  loadClasses(file).then(
+    () => true,
+    () => false, // the bundler's own report, which has the line, is the one to tell
+  );
 
 function describeBuiltIn(): Description {
   const classes = Object.entries(BUILT_IN).map(([className, agent]) => toDescription(className, className, agent));

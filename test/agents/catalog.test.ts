@@ -146,6 +146,20 @@ describe("a change", () => {
     await until(() => agents.roster.threadCount === 0);
   });
 
+  test("may use a package that was installed after the folder was first looked at", async () => {
+    await using agents = await startAgents({ files: { "thing.ts": version(1) } });
+    await agents.write({
+      "node_modules/fresh/package.json": `{ "name": "fresh", "exports": { ".": "./dist/main.js" } }`,
+      "node_modules/fresh/dist/main.js": "export const fresh = 2;",
+    });
+    await agents.write({
+      "thing.ts": `import { fresh } from "fresh";\n${version(0).replace("return 0", "return fresh")}`,
+    });
+    await until(() => agents.lines.filter((line) => /^agents\.(classes|broken_file)$/.test(line.event)).length > 1);
+    expect(agents.catalog.broken()).toEqual([]);
+    expect(await agents.call("thing", "a", "version", [])).toBe(2);
+  });
+
   test("under node_modules is not watched", async () => {
     await using agents = await startAgents({
       files: { "thing.ts": version(1), "node_modules/pack/index.js": "module.exports = 1;" },
