@@ -92,7 +92,7 @@ export function createAgents(parts: AgentsParts) {
   /** `create: false` is for looking: asking after an agent must not bring it into being. */
   async function run<T>(className: string, name: string, create: boolean, task: (host: Host) => Promise<T>) {
     await ready();
-    classOf(className);
+    if (!canRun(className, name)) classOf(className);
     if (!isAgentName(name)) throw new AppError("agent.name");
     if (!create && !exists(className, name)) throw new AppError("agent.unknown");
     const result = Promise.withResolvers<T>();
@@ -102,6 +102,10 @@ export function createAgents(parts: AgentsParts) {
     });
     return result.promise;
   }
+
+  /** An agent that has a thread goes on with it when its file breaks. */
+  const canRun = (className: string, name: string): boolean =>
+    catalog.get(className) !== undefined || roster.seat(className, name)?.host !== undefined;
 
   function classOf(className: string): AgentClassEntry {
     const entry = catalog.get(className);
@@ -202,6 +206,7 @@ export function createAgents(parts: AgentsParts) {
     ledger,
     roster,
     classOf,
+    canRun,
     exists,
     call,
     fetch,

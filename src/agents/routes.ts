@@ -48,10 +48,10 @@ export function agentRoutes(parts: RouteParts) {
 
   async function exchange(request: Request, address: Address): Promise<Response> {
     const { className, name, url } = address;
-    const entry = agents.catalog.get(className);
+    const entry = agents.catalog.lastKnown(className);
     const rights = rightsOf(request, address, entry, parts);
     if (!rights.mayEdit && !LOOKING.has(request.method)) throw new AppError("access.denied");
-    const { options } = agents.classOf(className);
+    const { options } = entry ?? agents.classOf(className);
     if (!rights.mayCreate && !agents.exists(className, name)) throw new AppError("agent.unknown");
     const response = await agents.fetch(className, name, {
       method: request.method,
@@ -104,11 +104,11 @@ export function agentRoutes(parts: RouteParts) {
   function admit(request: Request, address: Address): Admission {
     const { className, name, transport, connectionId } = address;
     try {
-      const entry = agents.catalog.get(className);
+      const entry = agents.catalog.lastKnown(className);
       const rights = rightsOf(request, address, entry, parts);
       if (transport !== undefined && transport !== "cf-websocket") return { close: CLOSE.transport };
       if (connectionId.length > CONNECTION_ID_CHARS_MAX) throw new AppError("agent.name");
-      agents.classOf(className);
+      if (!entry) agents.classOf(className);
       if (!rights.mayCreate && !agents.exists(className, name)) return { close: CLOSE.unknownAgent };
       return { rights, address };
     } catch (error) {

@@ -1,8 +1,10 @@
 // gatehouse agents: look at agents, call them, ask their databases, copy or destroy them.
+import { open } from "node:fs/promises";
 import { Type as t } from "@sinclair/typebox";
 import { Value } from "@sinclair/typebox/value";
 import { AgentDetail, AgentView, CallResult, Overview, SqlAnswer, State } from "../agents/model.ts";
-import { type Api, type Command, type CommandContext, CommandError } from "./command.ts";
+import { sentenceOf } from "./api.ts";
+import { type Api, type Command, type CommandContext, CommandError, whyOf } from "./command.ts";
 
 type Run = (context: CommandContext, args: readonly string[]) => Promise<void>;
 
@@ -22,7 +24,7 @@ export const agents: Command = {
   usage: [
     "agents list [CLASS] [--prefix TEXT]",
     "agents show CLASS NAME",
-    "agents call CLASS NAME METHOD [JSON …]   (what is no JSON is taken as text)",
+    "agents call CLASS NAME METHOD [JSON …]   (what is no JSON is taken as text; -- before a negative number)",
     "agents sql CLASS NAME QUERY              (read only)",
     "agents export CLASS NAME FILE",
     "agents rm CLASS NAME",
@@ -100,9 +102,25 @@ async function remove({ api, out }: CommandContext, args: readonly string[]): Pr
 async function exportCopy({ api, out }: CommandContext, args: readonly string[]): Promise<void> {
   const [, , file = ""] = args;
   const answer = await api.fetch(`${pathOf(args)}/export`);
-  if (!answer.ok) throw new CommandError(`the server answered ${answer.status}`);
-  const bytes = await Bun.write(file, answer);
+  if (!answer.ok) {
+    const said: unknown = await answer.json().catch(() => undefined);
+    throw new CommandError(sentenceOf(said) ?? `the server answered ${answer.status}`);
+  }
+  const bytes = await write(file, answer).catch((error) => {
+    throw new CommandError(`cannot write ${file}: ${whyOf(error)}`);
+  });
   out(`${bytes} bytes written to ${file}`);
+}
+
+/** For its owner alone, as the data folder is. */
+async function write(file: string, answer: Response): Promise<number> {
+  await using target = await open(file, "w", 0o600);
+  let bytes = 0;
+  for await (const chunk of answer.body ?? []) {
+    await target.writeFile(chunk);
+    bytes += chunk.length;
+  }
+  return bytes;
 }
 
 function pathOf([className = "", name = ""]: readonly string[]): string {

@@ -146,6 +146,14 @@ describe("a change", () => {
     await until(() => agents.roster.threadCount === 0);
   });
 
+  test("that moves a class out of a file that broke takes over", async () => {
+    await using agents = await startAgents({ files: { "thing.ts": version(1) } });
+    expect(await agents.call("thing", "a", "version", [])).toBe(1);
+    await agents.write({ "thing.ts": "export class {", "moved.ts": version(2) });
+    await until(async () => (await agents.call("thing", "a", "version", [])) === 2);
+    expect(agents.catalog.broken().length).toBe(1);
+  });
+
   test("may use a package that was installed after the folder was first looked at", async () => {
     await using agents = await startAgents({ files: { "thing.ts": version(1) } });
     await agents.write({

@@ -140,6 +140,7 @@ describe("queue", () => {
 describe("schedules", () => {
   test.each([
     ["a negative delay", "plan", [-1, "x"], "0 or more"],
+    ["a delay beyond every calendar", "plan", [1e13, "x"], "at most"],
     ["a date that is none", "planDate", [Number.NaN], "no valid date"],
     ["a cron line that is none", "plan", ["often", "x"], "CronPattern"],
     ["a date that never comes", "plan", ["0 0 30 2 *", "x"], "No valid next date was found"],

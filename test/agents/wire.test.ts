@@ -15,10 +15,10 @@ export class ChatRoom extends Agent<Record<string, string>, { count: number; hea
   onMessage(connection: Connection, message: string | ArrayBuffer) {
     if (message === "close oddly") {
       const odd = [[0], [1005], [1006, "x"], [5000], ["abc", 3]].filter(([code, reason]) => {
-        try { connection.close(code as number, reason as string); return true; } catch { return false; }
+        try { connection.close(code, reason); return true; } catch { return false; }
       });
       connection.send("closed with " + JSON.stringify(odd));
-      connection.close(4000, 7 as unknown as string);
+      connection.close(4000, 7);
     } else if (typeof message === "string") connection.send("echo " + message);
     else connection.send(new Uint8Array(message).map((byte) => byte + 1));
   }

@@ -39,6 +39,7 @@ type Row = {
 };
 
 const INTERVAL_S_MAX = 30 * 24 * 3600;
+const DELAY_S_MAX = 1_000 * 366 * 24 * 3600; // a thousand years; much later there is no date that could be shown
 const AT_ONCE_MAX = 8; // schedules of one agent running side by side, so that a slow one does not hold up the rest
 
 export function createSchedules(parts: LaneParts & { schedulesMax: number; timezone: string }) {
@@ -107,6 +108,7 @@ export function createSchedules(parts: LaneParts & { schedulesMax: number; timez
       return put({ ...blank, type: "scheduled", time_ms: when.getTime() }, payload, idempotent ?? false, retry);
     }
     if (!Number.isFinite(when) || when < 0) throw new Error("schedule: a delay is a number of seconds, 0 or more");
+    if (when > DELAY_S_MAX) throw new Error(`schedule: a delay is at most ${DELAY_S_MAX} seconds`);
     const plan = { ...blank, type: "delayed", delay_s: when, time_ms: now() + Math.round(when * 1000) } as const;
     return put(plan, payload, idempotent ?? false, retry);
   }
