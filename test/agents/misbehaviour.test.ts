@@ -73,6 +73,10 @@ describe("a thread that does not let go", () => {
       expect((await failure(agents.call("bad", "a", "hello", []))).code).toBe("agent.stuck");
       expect(agents.roster.threadCount).toBe(2);
       expect(await agents.call("bad", "b", "hello", [])).toBe("hello");
+      for (const event of ["agent.stalled", "agent.stuck"])
+        expect(agents.lines.filter((line) => line.event === event).length).toBe(1);
+      expect((await failure(agents.destroy("bad", "a"))).code).toBe("agent.stuck");
+      expect((await failure(agents.destroy("bad", "a"))).code).toBe("agent.stuck");
     });
     expect(wrong).toBe(0);
     // Stopping does not wait for it for ever; the thread itself ends with the process.

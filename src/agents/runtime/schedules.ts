@@ -156,7 +156,7 @@ export function createSchedules(parts: LaneParts & { schedulesMax: number; timez
     const attempts = row.attempts + 1;
     if (attempts === 1) emit("schedule:execute", { callback, id });
     try {
-      await invoke(callback, JSON.parse(row.payload), toSchedule(row));
+      await invoke(callback, JSON.parse(row.payload), toSchedule({ ...row, attempts }));
       settle(row);
     } catch (error) {
       if (attempts >= retry.maxAttempts) return give({ ...row, attempts }, error);
