@@ -173,8 +173,9 @@ export function createAgents(parts: AgentsParts) {
     event({ type: "open", info });
     return {
       message(data: string | Uint8Array): void {
-        if (client.mayEdit) event({ type: "frame", socket: info.socket, data });
-        else refuseFrame(client, data);
+        // The agent refuses a reader's write of state itself, because it alone can show the true state after it.
+        if (client.mayEdit || refuseFrame(client, data) === "state")
+          event({ type: "frame", socket: info.socket, data });
       },
       close(code: number, reason: string): void {
         const wanted =

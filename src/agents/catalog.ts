@@ -74,7 +74,8 @@ export function openCatalog({ folder, describe, describeMsMax, filesMax, log, on
         const twin = found.get(described_.className);
         if (twin) {
           const message = `The class ${described_.className} is already in ${basename(twin.file ?? "")}`;
-          failed.push({ file, problem: { file, message }, classes: [] });
+          const { line } = described_;
+          failed.push({ file, problem: { file, message, ...(line === undefined ? {} : { line }) }, classes: [] });
         } else {
           const { fingerprint, uses } = description;
           const source = { file, exportName, uses };

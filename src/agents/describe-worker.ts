@@ -16,6 +16,8 @@ export type ClassDescription = {
   callables: { name: string; description: string; streaming: boolean }[];
   /** Which hooks the class has of its own; a sleeping agent is not woken for one it lacks. */
   hooks: string[];
+  /** Where its file declares it; an anonymous class has no name to look for. */
+  line?: number;
 };
 export type Description =
   /** `fingerprint` changes with the file and with everything it imports. */
@@ -58,8 +60,17 @@ async function describeFile(file: string): Promise<Description> {
   const found = await loadClasses(file);
   const odd = found.find(({ className }) => !isClassName(className));
   if (odd) return { ok: false, problem: { file, message: `"${odd.className}" cannot be a class name in a URL` } };
-  const classes = found.map(({ exportName, className, agent }) => toDescription(className, exportName, agent));
+  const text = await Bun.file(file).text();
+  const classes = found.map(({ exportName, className, agent }) => ({
+    ...toDescription(className, exportName, agent),
+    ...lineOf(agent.name, text),
+  }));
   return { ok: true, classes, fingerprint: hasher.digest("hex"), uses };
+}
+
+function lineOf(name: string, text: string): { line?: number } {
+  const at = text.split("\n").findIndex((line) => new RegExp(`\\bclass\\s+${RegExp.escape(name)}\\b`).test(line));
+  return at === -1 ? {} : { line: at + 1 };
 }
 
 const bundleOf = (file: string) =>

@@ -57,7 +57,7 @@ describe("broken files are reported with file, line and message, and the rest ru
       "not loaded after",
     ],
     ["a file that loops", `for (;;);`, undefined, "not loaded after"],
-    ["a class of a name that is taken", agent("Good"), undefined, "already in a-good.ts"],
+    ["a class of a name that is taken", agent("Good"), 2, "already in a-good.ts"],
   ])("%s", async (_, text, line, words) => {
     await using agents = await startAgents({
       files: { "a-good.ts": agent("Good", `@callable() hi() { return "hi"; }`), "bad.ts": text },

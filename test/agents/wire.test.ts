@@ -241,8 +241,11 @@ describe("permissions on an open connection", () => {
     reader.setState({ count: 9, heard: [] });
     reader.send("hello?");
     await until(() => errors.length > 0);
+    const counted = (count: number) => Bun.deepEquals(reader.state, { count, heard: [] });
+    await until(() => counted(1));
+    expect(editor.state).toEqual({ count: 1, heard: [] });
     await editor.call("add");
-    await until(() => reader.frames.filter((frame) => frame.type === "cf_agent_state").length === 2);
+    await until(() => counted(2));
     expect(reader.frames.some((frame) => String(frame.raw).startsWith("echo"))).toBe(false);
   });
 
