@@ -2,6 +2,7 @@
 import { type Assignment, COUNTER, type FromAgent, type Load, type ToAgent } from "./protocol.ts";
 import { type AgentClass, createLife, type Life } from "./runtime/life.ts";
 import { loadClass, provideSdk, toProblem } from "./runtime/loader.ts";
+import { holdChannels } from "./runtime/observability.ts";
 import { createOutbox, type Outbox } from "./runtime/outbox.ts";
 import { createWork, type Work } from "./runtime/work.ts";
 import { createSdk } from "./sdk/module.ts";
@@ -48,6 +49,7 @@ async function load(message: Load): Promise<void> {
   }, message.limits.beatMs);
   try {
     if ("uses" in message.source && message.source.uses.workerThreads) closePort();
+    if ("uses" in message.source && message.source.uses.diagnosticsChannel) holdChannels();
     const agentClass = await loadClass(message.source);
     loaded = { load: message, agentClass, outbox, work, counters };
     outbox.put({ type: "loaded" });

@@ -147,7 +147,7 @@ const heard: string[] = [];
 for (const kind of ["state", "rpc", "schedule", "lifecycle"]) subscribe("agents:" + kind, (event) => heard.push(event.type));
 export class Telling extends Agent<unknown, number> {
   static options = { retry: { maxAttempts: 1 } };
-  @callable() async work() { this.setState(1); await this.queue("fails"); }
+  @callable() async work() { await Bun.sleep(1); Bun.gc(true); this.setState(1); await this.queue("fails"); }
   @callable() heard() { return heard; }
   fails() { throw new Error("no"); }
 }

@@ -80,7 +80,7 @@ export function createLife(load: Load, assignment: Assignment, agentClass: Agent
   const retry = parseRetry(options.retry, RETRY);
 
   const report = (error: unknown): void => outbox.put({ type: "problem", problem: tools.toProblem(error) });
-  const observability = createObservability(outbox, "uses" in load.source && load.source.uses.diagnosticsChannel);
+  const observability = createObservability(outbox);
   const emit = (type: string, payload: Record<string, unknown>): void => {
     agent.observability?.emit({ type, agent: className, name: assignment.name, payload, timestamp: now() });
   };
