@@ -1,5 +1,6 @@
 // Agents that do harm, each beside a healthy one that never notices.
 import { describe, expect, test } from "bun:test";
+import { createReport } from "../../src/agents/runtime/reports.ts";
 import { type Errand, restMs } from "../../src/agents/seat.ts";
 import { failure, startAgents, until } from "../support/agents.ts";
 
@@ -137,6 +138,22 @@ describe("a thread that pours", () => {
       expect(message).toContain("Too much is waiting");
     });
     expect(wrong).toBe(0);
+  });
+
+  test("errors are told to the log, twenty in a second; the rest are counted with the next one", () => {
+    let nowMs = 0;
+    const told: unknown[] = [];
+    const report = createReport(
+      (message) => told.push(message.type === "problem" ? message.problem : message),
+      () => nowMs,
+    );
+    for (let index = 0; index < 25; index++) report(new Error(`error ${index}`));
+    expect(told.length).toBe(20);
+    nowMs = 1_000;
+    report(new Error("later"));
+    expect(told.at(-1)).toMatchObject({ message: "later", untold: 5 });
+    report(new Error("last"));
+    expect(told.at(-1)).not.toHaveProperty("untold");
   });
 
   test("no other way to the main thread is open", async () => {
