@@ -1,5 +1,6 @@
 // gatehouse agents: look at agents, call them, ask their databases, copy or destroy them.
 import { open } from "node:fs/promises";
+import { relative } from "node:path";
 import { Type as t } from "@sinclair/typebox";
 import { Value } from "@sinclair/typebox/value";
 import { AgentDetail, AgentView, CallResult, Overview, SqlAnswer, State } from "../agents/model.ts";
@@ -52,8 +53,16 @@ async function list({ api, options, out }: CommandContext, [className]: readonly
     return;
   }
   const { classes, broken } = Value.Parse(Overview, await api.call("GET", "/api/agents"));
-  for (const one of classes) out(`${one.class}  ${one.agents} agents, ${one.live} live  ${one.file ?? "built in"}`);
-  for (const one of broken) out(`BROKEN  ${one.file}${one.line === null ? "" : `:${one.line}`}  ${one.message}`);
+  for (const one of classes)
+    out(`${one.class}  ${one.agents} agents, ${one.live} live  ${one.file === null ? "built in" : fromHere(one.file)}`);
+  for (const one of broken)
+    out(`BROKEN  ${fromHere(one.file)}${one.line === null ? "" : `:${one.line}`}  ${one.message}`);
+}
+
+/** As a person in this folder would type it. */
+function fromHere(file: string): string {
+  const path = relative("", file);
+  return path.startsWith("..") ? file : path;
 }
 
 async function* everyAgent(api: Api, className: string, prefix: string) {

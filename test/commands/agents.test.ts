@@ -62,7 +62,7 @@ test("agents are listed, shown, asked, copied and destroyed", async () => {
   await gatehouse(folder, ["init"]);
   await gatehouse(folder, ["agents", "call", "counter", "a", "add", "2"]);
   await gatehouse(folder, ["agents", "call", "counter", "b", "add"]);
-  expect((await gatehouse(folder, ["agents", "list"])).out).toContain("counter  2 agents, 0 live");
+  expect((await gatehouse(folder, ["agents", "list"])).out).toContain("counter  2 agents, 0 live  agents/counter.ts");
   const listed = await gatehouse(folder, ["agents", "list", "counter", "--prefix", "a"]);
   expect(listed.out).toMatch(/^a {2}asleep {2}\d+ bytes/);
   const shown = JSON.parse((await gatehouse(folder, ["agents", "show", "counter", "a"])).out);
