@@ -57,6 +57,7 @@ const SERVE_USAGE = "serve [flags]";
 try {
   process.exit(await run(process.argv.slice(2)));
 } catch (error) {
+  if (isReaderGone(error)) process.exit(0);
   if (!(error instanceof CommandError)) throw error;
   for (const line of error.message.split("\n")) process.stderr.write(`gatehouse: ${line}\n`);
   process.exit(error.exitCode);
@@ -79,6 +80,7 @@ async function run(argv: string[]): Promise<number> {
     if (positionals.length > 0) throw new CommandError(`unexpected: ${positionals.join(" ")}`, 2);
     return serve(machine, { out: print, isTerminal: process.stdout.isTTY === true });
   }
+  process.stdout.on("error", endWithReader);
   const { api, close } = lazyConnection(machine, verb);
   const context: CommandContext = {
     args: positionals,
@@ -175,6 +177,16 @@ function help(command: Command | undefined): number {
   print("");
   print("gatehouse help VERB tells more; gatehouse config --explain lists every setting.");
   return 0;
+}
+
+/** `gatehouse … | head`: whoever read our output has had enough. */
+function isReaderGone(error: unknown): boolean {
+  return error instanceof Error && "code" in error && error.code === "EPIPE";
+}
+
+function endWithReader(error: Error): void {
+  if (!isReaderGone(error)) throw error;
+  process.exit(0);
 }
 
 function print(line: string): void {

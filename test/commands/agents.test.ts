@@ -41,6 +41,19 @@ describe("refuses", () => {
   });
 });
 
+test.each([[["help"]], [["config", "--explain"]], [["agents", "list"]]])(
+  "%j into a pipe whose reader has left ends without a word",
+  (args) => {
+    const index = join(ROOT, "src/index.ts");
+    const piped = Bun.spawnSync(["sh", "-c", '"$0" "$@" | true', process.execPath, index, ...args], {
+      cwd: tempFolder(),
+      env: { PATH: process.env.PATH ?? "" },
+      stderr: "pipe",
+    });
+    expect(piped.stderr.toString()).toBe("");
+  },
+);
+
 test("init writes an example that works, its types please the compiler, and what is there is kept", async () => {
   const folder = tempFolder();
   const first = await gatehouse(folder, ["init"]);
