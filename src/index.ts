@@ -57,6 +57,7 @@ const SERVE_USAGE = "serve [flags]";
 try {
   process.exit(await run(process.argv.slice(2)));
 } catch (error) {
+  if (isReaderGone(error)) process.exit(0);
   if (!(error instanceof CommandError)) throw error;
   for (const line of error.message.split("\n")) process.stderr.write(`gatehouse: ${line}\n`);
   process.exit(error.exitCode);
@@ -79,7 +80,7 @@ async function run(argv: string[]): Promise<number> {
     if (positionals.length > 0) throw new CommandError(`unexpected: ${positionals.join(" ")}`, 2);
     return serve(machine, { out: print, isTerminal: process.stdout.isTTY === true });
   }
-  process.stdout.on("error", leave);
+  process.stdout.on("error", endWithReader);
   const { api, close } = lazyConnection(machine, verb);
   const context: CommandContext = {
     args: positionals,
@@ -91,7 +92,6 @@ async function run(argv: string[]): Promise<number> {
     stdin: () => Bun.stdin.stream(),
     pour,
   };
-  process.stdout.on("error", leave);
   try {
     return await command.run(context);
   } finally {
@@ -179,19 +179,18 @@ function help(command: Command | undefined): number {
   return 0;
 }
 
-/** Whoever read what a verb prints has left, as `head` does: there is nobody to tell more. */
-function leave(error: Error): void {
-  if (!("code" in error) || error.code !== "EPIPE") throw error;
+/** `gatehouse … | head`: whoever read our output has had enough. */
+function isReaderGone(error: unknown): boolean {
+  return error instanceof Error && "code" in error && error.code === "EPIPE";
+}
+
+function endWithReader(error: Error): void {
+  if (!isReaderGone(error)) throw error;
   process.exit(0);
 }
 
 function print(line: string): void {
   process.stdout.write(`${line}\n`);
-}
-
-/** Whoever read our output has left, as `head` does when it has seen enough: there is nobody left to tell. */
-function leave(error: Error): never {
-  process.exit("code" in error && error.code === "EPIPE" ? 0 : 1);
 }
 
 async function pour(bytes: ReadableStream<Uint8Array>): Promise<void> {

@@ -98,7 +98,7 @@ export function createAgents(parts: AgentsParts) {
     props?: string,
   ) {
     await ready();
-    classOf(className);
+    if (!canRun(className, name)) classOf(className);
     if (!isAgentName(name)) throw new AppError("agent.name");
     if (!create && !exists(className, name)) throw new AppError("agent.unknown");
     const result = Promise.withResolvers<T>();
@@ -109,6 +109,10 @@ export function createAgents(parts: AgentsParts) {
     });
     return result.promise;
   }
+
+  /** An agent that has a thread goes on with it when its file breaks. */
+  const canRun = (className: string, name: string): boolean =>
+    catalog.get(className) !== undefined || roster.seat(className, name)?.host !== undefined;
 
   function classOf(className: string): AgentClassEntry {
     const entry = catalog.get(className);
@@ -178,8 +182,9 @@ export function createAgents(parts: AgentsParts) {
     event({ type: "open", info });
     return {
       message(data: string | Uint8Array): void {
-        if (client.mayEdit) event({ type: "frame", socket: info.socket, data });
-        else refuseFrame(client, data);
+        // The agent refuses a reader's write of state itself, because it alone can show the true state after it.
+        if (client.mayEdit || refuseFrame(client, data) === "state")
+          event({ type: "frame", socket: info.socket, data });
       },
       close(code: number, reason: string): void {
         const wanted =
@@ -211,6 +216,7 @@ export function createAgents(parts: AgentsParts) {
     ledger,
     roster,
     classOf,
+    canRun,
     exists,
     call,
     fetch,

@@ -5,6 +5,7 @@ import { basename, join, resolve } from "node:path";
 import type { Log } from "../platform/log.ts";
 import type { ClassDescription, DescribeRequest, Description } from "./describe-worker.ts";
 import type { ClassSource, Problem } from "./protocol.ts";
+import { toKebab } from "./runtime/names.ts";
 
 export type Catalog = ReturnType<typeof openCatalog>;
 export type AgentClassEntry = Omit<ClassDescription, "exportName"> & {
@@ -12,7 +13,7 @@ export type AgentClassEntry = Omit<ClassDescription, "exportName"> & {
   file: string | undefined;
   fingerprint: string;
 };
-/** A file that does not work, and the classes it had when it last did. */
+/** A file that does not work, and the classes it had when it last did, or seems to have if it never did. */
 export type BrokenFile = { file: string; problem: Problem; classes: string[] };
 
 type CatalogParts = {
@@ -30,11 +31,14 @@ const NOT_OURS = /^(node_modules|\..*)$/;
 const SETTLE_MS = 80; // an editor's save is several events; looking after the last one finds the whole file
 const FOLDERS_MAX = 500; // one watch each
 const AT_ONCE = 2;
+const EXPORTED_CLASS = /^\s*export\s+(?:default\s+)?class\s+([A-Za-z_$][\w$]*)/gm;
 
 export function openCatalog({ folder, describe, describeMsMax, filesMax, log, onChange }: CatalogParts) {
   const root = resolve(folder);
   let classes = new Map<string, AgentClassEntry>();
   let broken: BrokenFile[] = [];
+  /** Classes of broken files, as they were when they last loaded. */
+  let parked = new Map<string, AgentClassEntry>();
   let builtIn: AgentClassEntry[] = [];
   const watchers = new Map<string, FSWatcher>();
   let timer: Timer | undefined;
@@ -47,26 +51,31 @@ export function openCatalog({ folder, describe, describeMsMax, filesMax, log, on
     if (names.length > filesMax)
       log.warn("agents.too_many_files", { folder: root, files: names.length, read: filesMax });
     const files = names.slice(0, filesMax).map((name) => join(root, name));
-    const described = await mapBounded(files, AT_ONCE, async (file) => [file, await describeOne({ file })] as const);
+    const described = await mapBounded(files, AT_ONCE, async (file) => {
+      const description = await describeOne({ file });
+      return { file, description, seems: description.ok ? [] : await seemingClasses(file) };
+    });
     adopt(described);
   }
 
-  function adopt(described: (readonly [string, Description])[]): void {
+  function adopt(described: { file: string; description: Description; seems: string[] }[]): void {
     const found = new Map<string, AgentClassEntry>();
     const failed: BrokenFile[] = [];
     const before = classes;
     const had = (file: string) => [...before.values()].filter((one) => one.file === file).map((one) => one.className);
-    for (const [file, description] of described) {
+    for (const { file, description, seems } of described) {
       if (!description.ok) {
         const known = [...had(file), ...(broken.find((one) => one.file === file)?.classes ?? [])];
-        failed.push({ file, problem: description.problem, classes: [...new Set(known)] });
+        const names = new Set(known.length > 0 ? known : seems);
+        failed.push({ file, problem: description.problem, classes: [...names] });
         continue;
       }
       for (const { exportName, ...described_ } of description.classes) {
         const twin = found.get(described_.className);
         if (twin) {
           const message = `The class ${described_.className} is already in ${basename(twin.file ?? "")}`;
-          failed.push({ file, problem: { file, message }, classes: [] });
+          const { line } = described_;
+          failed.push({ file, problem: { file, message, ...(line === undefined ? {} : { line }) }, classes: [] });
         } else {
           const { fingerprint, uses } = description;
           const source = { file, exportName, uses };
@@ -74,12 +83,19 @@ export function openCatalog({ folder, describe, describeMsMax, filesMax, log, on
         }
       }
     }
-    const lost = new Set(failed.flatMap((one) => one.classes));
+    // A class that another file has is not lost, whatever this one held.
+    const lost = new Set(failed.flatMap((one) => one.classes).filter((className) => !found.has(className)));
     for (const entry of builtIn) {
       if (!found.has(entry.className) && !lost.has(entry.className)) found.set(entry.className, entry);
     }
     const mended = new Set(broken.flatMap((one) => one.classes).filter((className) => !lost.has(className)));
     tellProblems(failed);
+    parked = new Map(
+      [...lost].flatMap((className) => {
+        const entry = before.get(className) ?? parked.get(className);
+        return entry?.file === undefined ? [] : [[className, entry]];
+      }),
+    );
     classes = found;
     broken = failed;
     const changed = [...new Set([...before.keys(), ...found.keys(), ...mended])].filter((className) => {
@@ -173,6 +189,8 @@ export function openCatalog({ folder, describe, describeMsMax, filesMax, log, on
       return first;
     },
     get: (className: string) => classes.get(className),
+    /** Also a class whose file is broken now, as it last was: what its options said still holds for its agents. */
+    lastKnown: (className: string) => classes.get(className) ?? parked.get(className),
     list: () => [...classes.values()].sort((a, b) => (a.className < b.className ? -1 : 1)),
     broken: () => broken,
     isBroken: (className: string) => broken.some((one) => one.classes.includes(className)),
@@ -184,6 +202,14 @@ export function openCatalog({ folder, describe, describeMsMax, filesMax, log, on
       await looking;
     },
   };
+}
+
+/** What a file that does not load says it exports: its agents are out of order, which is another answer than unknown. */
+async function seemingClasses(file: string): Promise<string[]> {
+  const text = await Bun.file(file)
+    .text()
+    .catch(() => ""); // it went away meanwhile
+  return [...text.matchAll(EXPORTED_CLASS)].map(([, name = ""]) => toKebab(name));
 }
 
 async function foldersOf(root: string): Promise<string[]> {

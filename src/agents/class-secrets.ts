@@ -3,7 +3,7 @@ import { AppError } from "../platform/errors.ts";
 import type { Log } from "../platform/log.ts";
 import type { Secrets } from "../platform/secrets.ts";
 import type { Ledger } from "./ledger.ts";
-import { toKebab } from "./runtime/names.ts";
+import { isClassName, toKebab } from "./runtime/names.ts";
 
 export type ClassSecrets = ReturnType<typeof createClassSecrets>;
 export type EnvSource = (className: string) => Record<string, string>;
@@ -59,6 +59,8 @@ export function createClassSecrets({ ledger, secrets, env, log, now }: SecretPar
       })),
     ],
     async set(className: string, name: string, value: string): Promise<void> {
+      // Under any other spelling no class would ever see it.
+      if (!isClassName(className)) throw new AppError("input.invalid", { say: "A class is named in kebab-case" });
       if (!NAME.test(name)) throw new AppError("input.invalid", { say: "A secret's name is letters, digits and _" });
       if (value === "" || value.length > VALUE_CHARS_MAX) {
         throw new AppError("input.invalid", { say: `A secret has 1 to ${VALUE_CHARS_MAX} characters` });

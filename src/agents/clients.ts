@@ -2,7 +2,7 @@
 
 import type { SocketMessage } from "./host.ts";
 import type { SocketInfo } from "./protocol.ts";
-import { parseFrame, rpcErrorFrame, stateErrorFrame } from "./runtime/frames.ts";
+import { type ClientFrame, parseFrame, rpcErrorFrame } from "./runtime/frames.ts";
 
 /** What we use of Bun's server-side WebSocket. */
 export type Socket = {
@@ -81,9 +81,9 @@ export function createClients(topic: string) {
   };
 }
 
-/** Someone who may only look is answered here: their frames never reach, and never wake, the agent. */
-export function refuseFrame(client: Client, data: string | Uint8Array): void {
+/** Someone who may only look is answered here: their calls and messages never reach, and never wake, the agent. */
+export function refuseFrame(client: Client, data: string | Uint8Array): ClientFrame["type"] | undefined {
   const frame = typeof data === "string" ? parseFrame(data) : undefined;
   if (frame?.type === "rpc") client.ws.send(rpcErrorFrame(frame.id, "Connection is readonly"));
-  else if (frame?.type === "state") client.ws.send(stateErrorFrame("Connection is readonly"));
+  return frame?.type;
 }

@@ -16,6 +16,8 @@ export type ClassDescription = {
   callables: { name: string; description: string; streaming: boolean }[];
   /** Which hooks the class has of its own; a sleeping agent is not woken for one it lacks. */
   hooks: string[];
+  /** Where its file declares it; an anonymous class has no name to look for. */
+  line?: number;
 };
 export type Description =
   /** `fingerprint` changes with the file and with everything it imports. */
@@ -37,9 +39,14 @@ self.onmessage = async ({ data }: MessageEvent<DescribeRequest>) => {
   process.exit(0);
 };
 
-/** Bundled first, only to look: it runs nothing and names the line of an import that leads nowhere, which `import()` does not. */
+/**
+ * Bundled first, only to look: it runs nothing and names the line of an import that leads nowhere, which `import()` does
+ * not. The bundler of Bun 1.4.4 remembers folders of the whole process, so that a package installed meanwhile is not
+ * there for it until an `import()` has found it.
+ */
 async function describeFile(file: string): Promise<Description> {
-  const bundle = await Bun.build({ entrypoints: [file], target: "bun", external: SDK_MODULES, throw: false });
+  let bundle = await bundleOf(file);
+  if (!bundle.success && (await loads(file))) bundle = await bundleOf(file);
   const [failure] = bundle.logs.filter((log) => log.level === "error");
   if (!bundle.success) return { ok: false, problem: { file, ...toProblem(failure) } };
   const hasher = new Bun.CryptoHasher("sha256");
@@ -53,9 +60,27 @@ async function describeFile(file: string): Promise<Description> {
   const found = await loadClasses(file);
   const odd = found.find(({ className }) => !isClassName(className));
   if (odd) return { ok: false, problem: { file, message: `"${odd.className}" cannot be a class name in a URL` } };
-  const classes = found.map(({ exportName, className, agent }) => toDescription(className, exportName, agent));
+  const text = await Bun.file(file).text();
+  const classes = found.map(({ exportName, className, agent }) => ({
+    ...toDescription(className, exportName, agent),
+    ...lineOf(agent.name, text),
+  }));
   return { ok: true, classes, fingerprint: hasher.digest("hex"), uses };
 }
+
+function lineOf(name: string, text: string): { line?: number } {
+  const at = text.split("\n").findIndex((line) => new RegExp(`\\bclass\\s+${RegExp.escape(name)}\\b`).test(line));
+  return at === -1 ? {} : { line: at + 1 };
+}
+
+const bundleOf = (file: string) =>
+  Bun.build({ entrypoints: [file], target: "bun", external: SDK_MODULES, throw: false });
+
+const loads = (file: string): Promise<boolean> =>
+  loadClasses(file).then(
+    () => true,
+    () => false, // the bundler's own report, which has the line, is the one to tell
+  );
 
 function describeBuiltIn(): Description {
   const classes = Object.entries(BUILT_IN).map(([className, agent]) => toDescription(className, className, agent));

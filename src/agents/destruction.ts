@@ -37,7 +37,10 @@ export function createDestruction({ folder, ledger, record, onStuck, onFree, onD
     const { host } = seat;
     if (!host) return erase(seat);
     const how = await host.end(new AppError("agent.destroyed"));
-    if (how === "stuck" && seat.host === host) onStuck(seat);
+    if (how !== "stuck" || seat.host !== host) return;
+    onStuck(seat);
+    // It stays condemned: its files go when the thread lets go of them, or at the next start.
+    seat.condemned?.reject(new AppError("agent.stuck"));
   }
 
   async function erase(seat: Seat): Promise<void> {

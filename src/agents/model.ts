@@ -124,3 +124,4 @@ export const SqlAnswer = t.Object({
   rows: t.Array(t.Array(Json)),
   truncated: t.Boolean({ description: "there was more than 1,000 rows or 8 MiB" }),
 });
+export type SqlAnswer = Static<typeof SqlAnswer>;

@@ -146,7 +146,15 @@ export type Ask =
   | { verb: "call"; method: string; args: unknown[] }
   | ({ verb: "fetch"; body: Uint8Array | null } & RequestHead);
 
-export type Problem = { message: string; file?: string; line?: number; column?: number; stack?: string };
+export type Problem = {
+  message: string;
+  file?: string;
+  line?: number;
+  column?: number;
+  stack?: string;
+  /** How many came before it that were not told, because they were too many. */
+  untold?: number;
+};
 export type AgentEvent = { type: string; payload: Record<string, unknown>; timestamp: number };
 
 /** Places in the page of 32-bit counters that both sides see, even while the thread is busy. */

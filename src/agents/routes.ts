@@ -39,19 +39,19 @@ export function agentRoutes(parts: RouteParts) {
 
   async function respond(request: Request, server: Listener): Promise<Response | undefined> {
     const address = parseAddress(request.url);
-    if (!address) throw new AppError("agent.name");
     await agents.ready();
     if (request.headers.get("upgrade")?.toLowerCase() === "websocket" && server) return link(request, server, address);
+    if (!address) throw new AppError("agent.name");
     server?.timeout(request, 0); // an agent may think for minutes; its own limit ends the call
     return exchange(request, address);
   }
 
   async function exchange(request: Request, address: Address): Promise<Response> {
     const { className, name, url } = address;
-    const entry = agents.catalog.get(className);
+    const entry = agents.catalog.lastKnown(className);
     const rights = rightsOf(request, address, entry, parts);
     if (!rights.mayEdit && !LOOKING.has(request.method)) throw new AppError("access.denied");
-    const { options } = agents.classOf(className);
+    const { options } = entry ?? agents.classOf(className);
     if (!rights.mayCreate && !agents.exists(className, name)) throw new AppError("agent.unknown");
     const response = await agents.fetch(className, name, {
       method: request.method,
@@ -60,25 +60,26 @@ export function agentRoutes(parts: RouteParts) {
       body: await bodyOf(request),
       signal: request.signal,
     });
-    if (options.sandbox === false && !response.headers.has("content-security-policy")) {
-      response.headers.set("content-security-policy", ""); // the edge leaves alone what is set, and this asks for nothing
-    }
+    const policy = response.headers.has("content-security-policy");
+    // The edge leaves alone what is set: this asks for nothing, and a policy of the agent's own holds beside the sandbox.
+    if (options.sandbox === false && !policy) response.headers.set("content-security-policy", "");
+    else if (options.sandbox !== false && policy) response.headers.append("content-security-policy", "sandbox");
     return response;
   }
 
   /** Always accepted first: existing clients take a refused handshake for a passing fault and retry for ever. */
-  function link(request: Request, server: NonNullable<Listener>, address: Address): Response | undefined {
-    const refusal = refusalOf(request, address);
-    const id = address.connectionId || randomUUID();
+  function link(request: Request, server: NonNullable<Listener>, address: Address | undefined): Response | undefined {
+    const admission = address ? admit(request, address) : { close: CLOSE.unknownAgent };
     let handlers: ReturnType<Agents["connect"]> | undefined;
     let tokenId: string | undefined;
     const data: SocketHandlers = {
       open(ws) {
-        if ("close" in refusal) {
-          ws.close(...refusal.close);
+        if ("close" in admission) {
+          ws.close(...admission.close);
           return;
         }
-        const { rights } = refusal;
+        const { rights, address } = admission;
+        const id = address.connectionId || randomUUID();
         tokenId = rights.tokenId;
         if (tokenId !== undefined) byToken.set(tokenId, (byToken.get(tokenId) ?? new Set()).add(ws));
         const { mayEdit, mayWriteState } = rights;
@@ -98,16 +99,18 @@ export function agentRoutes(parts: RouteParts) {
     throw new AppError("input.invalid", { say: "This is no valid WebSocket handshake" });
   }
 
-  function refusalOf(request: Request, address: Address): { rights: Rights } | { close: readonly [number, string] } {
+  type Admission = { rights: Rights; address: Address } | { close: readonly [number, string] };
+
+  function admit(request: Request, address: Address): Admission {
     const { className, name, transport, connectionId } = address;
     try {
-      const entry = agents.catalog.get(className);
+      const entry = agents.catalog.lastKnown(className);
       const rights = rightsOf(request, address, entry, parts);
       if (transport !== undefined && transport !== "cf-websocket") return { close: CLOSE.transport };
       if (connectionId.length > CONNECTION_ID_CHARS_MAX) throw new AppError("agent.name");
-      agents.classOf(className);
+      if (!entry) agents.classOf(className);
       if (!rights.mayCreate && !agents.exists(className, name)) return { close: CLOSE.unknownAgent };
-      return { rights };
+      return { rights, address };
     } catch (error) {
       return { close: CLOSE_BY_CODE[toAppError(error).code] ?? CLOSE.failed };
     }

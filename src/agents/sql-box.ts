@@ -8,6 +8,7 @@ const MS_MAX = 5_000;
 const ROWS_MAX = 1_000;
 const OUTPUT_BYTES_MAX = 8 * 1024 * 1024;
 const AT_ONCE_MAX = 2; // each is a process of some 40 MB
+const WAITING_MAX = 8; // a page asks for several things at once; they take their turns, 20 seconds at the worst
 
 /** Runs under this same executable as plain Bun. The authorizer is the wall: a read-only handle alone still has ATTACH. */
 const READER = `
@@ -40,15 +41,28 @@ process.exit(0);
 
 export function createSqlBox() {
   let running = 0;
+  const waiting: (() => void)[] = [];
+
+  async function enter(): Promise<void> {
+    if (running < AT_ONCE_MAX) running++;
+    else if (waiting.length >= WAITING_MAX) throw new AppError("agent.busy", { headers: { "retry-after": "1" } });
+    else await new Promise<void>((resolve) => waiting.push(resolve));
+  }
+
+  /** Whoever waits longest takes the place over. */
+  function leave(): void {
+    const next = waiting.shift();
+    if (next) next();
+    else running--;
+  }
 
   return {
     async query(path: string, query: string): Promise<unknown> {
-      if (running >= AT_ONCE_MAX) throw new AppError("agent.busy", { headers: { "retry-after": "1" } });
-      running++;
+      await enter();
       try {
         return await ask(path, query);
       } finally {
-        running--;
+        leave();
       }
     },
   };

@@ -16,6 +16,7 @@ type ThreadParts = {
 
 export function createThreads({ idleMs, log, now, onBusy, onStuck }: ThreadParts) {
   const taken = new Map<string, Seat>();
+  const doomed = new WeakSet<Host>();
 
   /** `drainMs` null: only if it is idle; one that works is never ended to make room. */
   async function retire(seat: Seat, host: Host, drainMs: number | null): Promise<void> {
@@ -38,7 +39,10 @@ export function createThreads({ idleMs, log, now, onBusy, onStuck }: ThreadParts
     return false;
   }
 
+  /** Once: a thread in native code goes on standing still while it is being ended. */
   async function kill(seat: Seat, host: Host): Promise<void> {
+    if (doomed.has(host)) return;
+    doomed.add(host);
     log.error("agent.stalled", { agent: seat.key });
     seat.phase = "stopping";
     if ((await host.end(new AppError("agent.gone"))) === "stuck" && seat.host === host) markStuck(seat);

@@ -4,6 +4,7 @@ import { Value } from "@sinclair/typebox/value";
 import { AppError } from "../platform/errors.ts";
 import { toTime } from "../platform/schema.ts";
 import type { Agents } from "./agents.ts";
+import { readDormant } from "./dormant.ts";
 import type { LedgerRow } from "./ledger.ts";
 import { type AgentView, type ListQuery, SqlAnswer } from "./model.ts";
 import { createSqlBox } from "./sql-box.ts";
@@ -112,19 +113,27 @@ export function createViews(agents: Agents) {
   }
 
   async function ask<T extends TSchema>(schema: T, className: string, name: string, verb: string): Promise<Static<T>> {
-    return Value.Parse(schema, await agents.house(className, name, verb));
+    await agents.ready();
+    // Its class does not load, or is gone: what it stored is there all the same.
+    const dormant = !agents.canRun(className, name) && agents.exists(className, name);
+    const said = dormant
+      ? await readDormant(verb, (query) => sql(className, name, query), ledger.one(className, name)?.bytes ?? 0)
+      : await agents.house(className, name, verb);
+    return Value.Parse(schema, said);
+  }
+
+  /** What the agent has committed so far; it is not woken for it. */
+  async function sql(className: string, name: string, query: string): Promise<SqlAnswer> {
+    await agents.ready();
+    if (!agents.exists(className, name)) throw new AppError("agent.unknown");
+    return Value.Parse(SqlAnswer, await sqlBox.query(agents.pathOf(className, name), query));
   }
 
   return {
     overview,
     list,
     detail,
-    /** What the agent has committed so far; it is not woken for it. */
-    async sql(className: string, name: string, query: string) {
-      await agents.ready();
-      if (!agents.exists(className, name)) throw new AppError("agent.unknown");
-      return Value.Parse(SqlAnswer, await sqlBox.query(agents.pathOf(className, name), query));
-    },
+    sql,
     state: (className: string, name: string) => ask(State, className, name, "state"),
     queue: async (className: string, name: string) =>
       (await ask(QueueItems, className, name, "queue")).map(({ createdAt, ...item }) => ({

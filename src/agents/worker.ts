@@ -2,7 +2,9 @@
 import { type Assignment, COUNTER, type FromAgent, type Load, type ToAgent } from "./protocol.ts";
 import { type AgentClass, createLife, type Life } from "./runtime/life.ts";
 import { loadClass, provideSdk, toProblem } from "./runtime/loader.ts";
+import { holdChannels } from "./runtime/observability.ts";
 import { createOutbox, type Outbox } from "./runtime/outbox.ts";
+import { createReport, type Report } from "./runtime/reports.ts";
 import { createWork, type Work } from "./runtime/work.ts";
 import { createSdk } from "./sdk/module.ts";
 
@@ -10,7 +12,9 @@ declare const self: Worker & { postMessage(message: FromAgent[]): void };
 
 /** Before any agent code runs: what an agent sends goes through the outbox, which is bounded. */
 const post = takePostMessage();
-let loaded: { load: Load; agentClass: AgentClass; outbox: Outbox; work: Work; counters: Int32Array } | undefined;
+let loaded:
+  | { load: Load; agentClass: AgentClass; outbox: Outbox; work: Work; counters: Int32Array; report: Report }
+  | undefined;
 let life: Life | undefined;
 let started = false;
 /** What arrives before the agent has started, in order. The main thread bounds it. */
@@ -38,7 +42,7 @@ async function load(message: Load): Promise<void> {
   const counters = new Int32Array(message.counters);
   const outbox = createOutbox(post, counters, message.limits.outputBytesMax);
   const work = createWork(counters, message.limits.handlerMsMax, Date.now);
-  const report = (error: unknown): void => outbox.put({ type: "problem", problem: toProblem(error) });
+  const report = createReport(outbox.put, Date.now);
   // Without these an error nobody caught would end the thread, and an unhandled rejection would do it silently.
   process.on("uncaughtException", report);
   process.on("unhandledRejection", report);
@@ -48,8 +52,9 @@ async function load(message: Load): Promise<void> {
   }, message.limits.beatMs);
   try {
     if ("uses" in message.source && message.source.uses.workerThreads) closePort();
+    if ("uses" in message.source && message.source.uses.diagnosticsChannel) holdChannels();
     const agentClass = await loadClass(message.source);
-    loaded = { load: message, agentClass, outbox, work, counters };
+    loaded = { load: message, agentClass, outbox, work, counters, report };
     outbox.put({ type: "loaded" });
   } catch (error) {
     outbox.put({ type: "unloadable", problem: toProblem(error) });
@@ -61,7 +66,7 @@ async function load(message: Load): Promise<void> {
 
 async function become(assignment: Assignment): Promise<void> {
   if (!loaded) return; // still importing: `load` comes back to it
-  const { load, outbox, work, counters, agentClass } = loaded;
+  const { load, outbox, work, counters, agentClass, report } = loaded;
   try {
     life = createLife(load, assignment, agentClass, {
       outbox,
@@ -69,7 +74,7 @@ async function become(assignment: Assignment): Promise<void> {
       now: Date.now,
       random: Math.random,
       newId: () => crypto.randomUUID().replaceAll("-", "").slice(0, 20),
-      toProblem,
+      report,
       onEventDone: () => void Atomics.add(counters, COUNTER.eventsDone, 1),
     });
     await life.start();

@@ -1,8 +1,11 @@
 // gatehouse agents: look at agents, call them, ask their databases, copy or destroy them.
+import { open } from "node:fs/promises";
+import { relative } from "node:path";
 import { Type as t } from "@sinclair/typebox";
 import { Value } from "@sinclair/typebox/value";
 import { AgentDetail, AgentView, CallResult, Overview, SqlAnswer, State } from "../agents/model.ts";
-import { type Api, type Command, type CommandContext, CommandError } from "./command.ts";
+import { sentenceOf } from "./api.ts";
+import { type Api, type Command, type CommandContext, CommandError, whyOf } from "./command.ts";
 
 type Run = (context: CommandContext, args: readonly string[]) => Promise<void>;
 
@@ -22,7 +25,7 @@ export const agents: Command = {
   usage: [
     "agents list [CLASS] [--prefix TEXT]",
     "agents show CLASS NAME",
-    "agents call CLASS NAME METHOD [JSON …]   (what is no JSON is taken as text)",
+    "agents call CLASS NAME METHOD [JSON …]   (what is no JSON is taken as text; -- before a negative number)",
     "agents sql CLASS NAME QUERY              (read only)",
     "agents export CLASS NAME FILE",
     "agents rm CLASS NAME",
@@ -50,8 +53,16 @@ async function list({ api, options, out }: CommandContext, [className]: readonly
     return;
   }
   const { classes, broken } = Value.Parse(Overview, await api.call("GET", "/api/agents"));
-  for (const one of classes) out(`${one.class}  ${one.agents} agents, ${one.live} live  ${one.file ?? "built in"}`);
-  for (const one of broken) out(`BROKEN  ${one.file}${one.line === null ? "" : `:${one.line}`}  ${one.message}`);
+  for (const one of classes)
+    out(`${one.class}  ${one.agents} agents, ${one.live} live  ${one.file === null ? "built in" : fromHere(one.file)}`);
+  for (const one of broken)
+    out(`BROKEN  ${fromHere(one.file)}${one.line === null ? "" : `:${one.line}`}  ${one.message}`);
+}
+
+/** As a person in this folder would type it. */
+function fromHere(file: string): string {
+  const path = relative("", file);
+  return path.startsWith("..") ? file : path;
 }
 
 async function* everyAgent(api: Api, className: string, prefix: string) {
@@ -100,9 +111,25 @@ async function remove({ api, out }: CommandContext, args: readonly string[]): Pr
 async function exportCopy({ api, out }: CommandContext, args: readonly string[]): Promise<void> {
   const [, , file = ""] = args;
   const answer = await api.fetch(`${pathOf(args)}/export`);
-  if (!answer.ok) throw new CommandError(`the server answered ${answer.status}`);
-  const bytes = await Bun.write(file, answer);
+  if (!answer.ok) {
+    const said: unknown = await answer.json().catch(() => undefined);
+    throw new CommandError(sentenceOf(said) ?? `the server answered ${answer.status}`);
+  }
+  const bytes = await write(file, answer).catch((error) => {
+    throw new CommandError(`cannot write ${file}: ${whyOf(error)}`);
+  });
   out(`${bytes} bytes written to ${file}`);
+}
+
+/** For its owner alone, as the data folder is. */
+async function write(file: string, answer: Response): Promise<number> {
+  await using target = await open(file, "w", 0o600);
+  let bytes = 0;
+  for await (const chunk of answer.body ?? []) {
+    await target.writeFile(chunk);
+    bytes += chunk.length;
+  }
+  return bytes;
 }
 
 function pathOf([className = "", name = ""]: readonly string[]): string {

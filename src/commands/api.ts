@@ -94,7 +94,8 @@ async function call(fetch: Fetch, method: string, path: string, body: unknown): 
   throw new CommandError(sentenceOf(answer) ?? `the server answered ${response.status}`);
 }
 
-function sentenceOf(answer: unknown): string | undefined {
+/** What a failure envelope says, for a person. */
+export function sentenceOf(answer: unknown): string | undefined {
   if (typeof answer !== "object" || answer === null || !("errors" in answer) || !Array.isArray(answer.errors))
     return undefined;
   const [first]: unknown[] = answer.errors;

@@ -57,7 +57,7 @@ describe("broken files are reported with file, line and message, and the rest ru
       "not loaded after",
     ],
     ["a file that loops", `for (;;);`, undefined, "not loaded after"],
-    ["a class of a name that is taken", agent("Good"), undefined, "already in a-good.ts"],
+    ["a class of a name that is taken", agent("Good"), 2, "already in a-good.ts"],
   ])("%s", async (_, text, line, words) => {
     await using agents = await startAgents({
       files: { "a-good.ts": agent("Good", `@callable() hi() { return "hi"; }`), "bad.ts": text },
@@ -144,6 +144,28 @@ describe("a change", () => {
     await until(() => !agents.catalog.isBroken("thing"));
     expect((await failure(agents.call("thing", "a", "version", []))).code).toBe("agent.class");
     await until(() => agents.roster.threadCount === 0);
+  });
+
+  test("that moves a class out of a file that broke takes over", async () => {
+    await using agents = await startAgents({ files: { "thing.ts": version(1) } });
+    expect(await agents.call("thing", "a", "version", [])).toBe(1);
+    await agents.write({ "thing.ts": "export class {", "moved.ts": version(2) });
+    await until(async () => (await agents.call("thing", "a", "version", [])) === 2);
+    expect(agents.catalog.broken().length).toBe(1);
+  });
+
+  test("may use a package that was installed after the folder was first looked at", async () => {
+    await using agents = await startAgents({ files: { "thing.ts": version(1) } });
+    await agents.write({
+      "node_modules/fresh/package.json": `{ "name": "fresh", "exports": { ".": "./dist/main.js" } }`,
+      "node_modules/fresh/dist/main.js": "export const fresh = 2;",
+    });
+    await agents.write({
+      "thing.ts": `import { fresh } from "fresh";\n${version(0).replace("return 0", "return fresh")}`,
+    });
+    await until(() => agents.lines.filter((line) => /^agents\.(classes|broken_file)$/.test(line.event)).length > 1);
+    expect(agents.catalog.broken()).toEqual([]);
+    expect(await agents.call("thing", "a", "version", [])).toBe(2);
   });
 
   test("under node_modules is not watched", async () => {

@@ -22,6 +22,10 @@ export class Web extends Agent<unknown, { cancelled: string[] }> {
     if (page === "breaks") return new Response(new ReadableStream({ async start(c) { c.enqueue(new Uint8Array(1000)); await new Promise((d) => setTimeout(d, 50)); c.error(new Error("in mid-body")); } }));
     if (page === "early") return new Response("early", { status: 403 });
     if (page === "unread") { await new Promise(() => {}); }
+    if (page === "error") return Response.error();
+    if (page === "switch") return new Response(null, { status: 101 });
+    if (page === "bytes") return new Response(new Uint8Array([0xff, 0xfe]));
+    if (page === "policy") return new Response("own", { headers: { "content-security-policy": "default-src *" } });
     if (page === "none") return new Response(null, { status: 204 });
     if (page === "html") return new Response("<script>1</script>", { headers: { "content-type": "text/html" } });
     return new Response("hello", { status: 201, headers: [["set-cookie", "a=1"], ["set-cookie", "b=2"]] });
@@ -98,9 +102,27 @@ test("answers keep status, repeated headers and no body; strangers' bytes are sa
   expect([head.status, await head.text()]).toEqual([201, ""]);
   const page = await house.fetch("/agents/web/a/html", { headers });
   expect(page.headers.get("content-security-policy")).toBe("sandbox");
+  const policy = await house.fetch("/agents/web/a/policy", { headers });
+  expect(policy.headers.get("content-security-policy")).toBe("default-src *, sandbox");
   const own = await house.fetch("/agents/open/a/html");
   expect(own.headers.get("content-security-policy") ?? "").toBe("");
   expect(own.headers.get("x-content-type-options")).toBe("nosniff");
+});
+
+test.each(["error", "switch"])("a Response that ends no request (%s) is a failure of the agent", async (page) => {
+  await using house = await startAgentHouse({ files: FILES });
+  const headers = { authorization: `Bearer ${house.token(["agents:edit"])}` };
+  const answer = await house.fetch(`/agents/web/a/${page}`, { headers });
+  expect([answer.status, await answer.json()]).toMatchObject([500, { error: { code: "agent.failed" } }]);
+});
+
+test("text says that it is text when the agent does not, and bytes do not", async () => {
+  await using house = await startAgentHouse({ files: FILES });
+  const headers = { authorization: `Bearer ${house.token(["agents:edit"])}` };
+  const typeOf = async (page: string) =>
+    (await house.fetch(`/agents/web/a/${page}`, { headers })).headers.get("content-type");
+  expect(await typeOf("hello")).toBe("text/plain;charset=utf-8");
+  expect(await typeOf("bytes")).toBe("application/octet-stream");
 });
 
 describe("bodies", () => {

@@ -113,6 +113,16 @@ describe("queue", () => {
     await until(() => agents.lines.some((line) => line.event === "agent.error" && line.message === "always y"));
   });
 
+  test("a dead letter that finds the queue full stays a dead letter", async () => {
+    await using agents = await startAgents({ files: FILES, limits: { queueMax: 1 } });
+    await agents.call("jobs", "a", "push", ["fail", "x", { id: "letter" }]);
+    await until(async () => ((await agents.house("jobs", "a", "dead")) as unknown[]).length === 1);
+    await agents.call("jobs", "a", "push", ["gated", "in the way"]);
+    expect((await failure(agents.house("jobs", "a", "retryDead", "letter"))).message).toContain("full");
+    expect(await agents.house("jobs", "a", "dead")).toMatchObject([{ id: "letter" }]);
+    await agents.call("jobs", "a", "open", []);
+  });
+
   test("the same id replaces in place, and items can be found and removed", async () => {
     await using agents = await startAgents({ files: FILES });
     await agents.call("jobs", "a", "push", ["gated", "first"]);
@@ -130,6 +140,7 @@ describe("queue", () => {
 describe("schedules", () => {
   test.each([
     ["a negative delay", "plan", [-1, "x"], "0 or more"],
+    ["a delay beyond every calendar", "plan", [1e13, "x"], "at most"],
     ["a date that is none", "planDate", [Number.NaN], "no valid date"],
     ["a cron line that is none", "plan", ["often", "x"], "CronPattern"],
     ["a date that never comes", "plan", ["0 0 30 2 *", "x"], "No valid next date was found"],
@@ -181,6 +192,15 @@ describe("schedules", () => {
     const [cron] = (await agents.call("jobs", "a", "plans", [{ type: "cron" }])) as { id: string }[];
     expect(await agents.call("jobs", "a", "cancel", [cron?.id])).toBe(true);
     expect(await agents.call("jobs", "a", "cancel", [cron?.id])).toBe(false);
+  });
+
+  test("a cron line whose last time has come runs once more and is gone", async () => {
+    await using agents = await startAgents({ files: FILES });
+    const at = new Date(Date.now() + 1_500).toISOString().slice(0, 19);
+    await agents.call("jobs", "a", "plan", [at, "last"]);
+    await until(async () => ((await agents.call("jobs", "a", "plans", [])) as unknown[]).length === 0);
+    expect(await agents.call("jobs", "a", "seen", [])).toEqual(['work "last"']);
+    expect(agents.lines.filter((line) => line.level === "error")).toEqual([]);
   });
 
   test("a sleeping agent is woken when its time comes", async () => {

@@ -133,6 +133,12 @@ test("a user's WebhookAgent takes the place of the built-in one", async () => {
   expect(await agents.call("webhook-agent", "a", "mine", [])).toBe("mine");
 });
 
+test("a user's WebhookAgent that does not load is out of order: the built-in one does not take its agents", async () => {
+  const text = `import { WebhookAgent as Base } from "gatehouse";\nexport class WebhookAgent extends Base { oops( }`;
+  await using house = await startAgentHouse({ files: { "mine.ts": text } });
+  expect((await house.api("POST", "/api/agents/webhook-agent/a/call", { method: "getEvents" })).status).toBe(503);
+});
+
 test("an agent's events reach its own listeners, and trouble the log", async () => {
   const TELLING = `
 import { Agent, callable } from "gatehouse";
@@ -141,7 +147,7 @@ const heard: string[] = [];
 for (const kind of ["state", "rpc", "schedule", "lifecycle"]) subscribe("agents:" + kind, (event) => heard.push(event.type));
 export class Telling extends Agent<unknown, number> {
   static options = { retry: { maxAttempts: 1 } };
-  @callable() async work() { this.setState(1); await this.queue("fails"); }
+  @callable() async work() { await Bun.sleep(1); Bun.gc(true); this.setState(1); await this.queue("fails"); }
   @callable() heard() { return heard; }
   fails() { throw new Error("no"); }
 }

@@ -1,7 +1,8 @@
 // Looking after agents over the API, and their secrets.
 import { describe, expect, test } from "bun:test";
-import { startAgentHouse } from "../support/agent-house.ts";
+import { openClient, startAgentHouse } from "../support/agent-house.ts";
 import { until } from "../support/agents.ts";
+import { tempFolder } from "../support/house.ts";
 
 const DESK = `
 import { Agent, callable } from "gatehouse";
@@ -11,6 +12,7 @@ export class Desk extends Agent<Record<string, string>, { n: number }> {
   @callable() fails() { throw new Error("own words"); }
   @callable() async work() { await this.queue("explode", { x: 1 }, { id: "job" }); await this.schedule("0 9 * * *", "explode", 1); }
   @callable() env_() { return { ...this.env }; }
+  @callable() big() { return 10n; }
   explode() { throw new Error("boom"); }
 }
 export class Other extends Agent { @callable() env_() { return Object.keys(this.env as object); } }`;
@@ -105,6 +107,77 @@ test("one agent is shown, called, and its failed work looked after", async () =>
   expect((await house.api("GET", `${at}/queue`)).body.result).toEqual([]);
 });
 
+test("ten queries may be asked of databases at once, two at a time; one more is told to come back", async () => {
+  await using house = await startAgentHouse({ files: FILES });
+  await house.api("POST", "/api/agents/desk/a/call", { method: "add", args: [1] });
+  const ask = async () => (await house.api("POST", "/api/agents/desk/a/sql", { query: "select 1" })).status;
+  const statuses = await Promise.all(Array.from({ length: 11 }, ask));
+  expect(statuses.sort()).toEqual([...Array.from({ length: 10 }, () => 200), 503]);
+});
+
+test("what JSON cannot hold is the callable's failure, not ours", async () => {
+  await using house = await startAgentHouse({ files: FILES });
+  const answer = await house.api("POST", "/api/agents/desk/a/call", { method: "big" });
+  expect([answer.status, answer.body.errors[0].message]).toEqual([422, expect.stringContaining("BigInt")]);
+});
+
+describe("an agent whose file is broken", () => {
+  const at = "/api/agents/desk/a";
+  const broken = (house: { parts: { agents: { catalog: { isBroken(name: string): boolean } } } }) =>
+    until(() => house.parts.agents.catalog.isBroken("desk"));
+
+  test("goes on answering while it has a thread, and its open class is not closed to strangers for good", async () => {
+    const open = DESK.replace("static options = {", `static options = { public: true,`);
+    await using house = await startAgentHouse({ files: { "desk.ts": open } });
+    using client = openClient(house, "desk", "a");
+    await client.ready;
+    await house.write({ "desk.ts": "export class {" });
+    await broken(house);
+    expect(await client.call("add", [1])).toEqual({ n: 1 });
+    expect((await house.api("POST", `${at}/call`, { method: "add", args: [1] })).body.result).toEqual({
+      output: { n: 2 },
+    });
+    using late = openClient(house, "desk", "a");
+    expect(await late.call("add", [1])).toEqual({ n: 3 });
+    using other = openClient(house, "desk", "asleep");
+    await until(() => other.closes.length > 0);
+    expect(other.closes[0]?.code).toBe(1011);
+    expect((await house.fetch("/agents/desk/asleep")).status).toBe(503);
+  });
+
+  test("can be looked at without a thread, also after a restart", async () => {
+    const folder = tempFolder();
+    const good = await startAgentHouse({ files: FILES, folder });
+    await good.api("POST", `${at}/call`, { method: "add", args: [2] });
+    await good.api("POST", `${at}/call`, { method: "work" });
+    const views = async (house: typeof good) =>
+      Promise.all(
+        ["state", "queue", "schedules", "dead"].map(
+          async (view) => (await house.api("GET", `${at}/${view}`)).body.result,
+        ),
+      );
+    await until(async () => (await views(good))[3].length === 1);
+    const before = await views(good);
+    const { tables, dead_letters, schedules } = (await good.api("GET", at)).body.result;
+    await good.stop();
+
+    const files = { "desk.ts": `${DESK}\nthrow new Error("typo");` };
+    await using house = await startAgentHouse({ files, folder });
+    expect(await views(house)).toEqual(before);
+    expect((await house.api("GET", at)).body.result).toMatchObject({
+      phase: "asleep",
+      tables,
+      dead_letters,
+      schedules,
+    });
+    expect((await house.api("GET", "/api/agents/desk/never/state")).status).toBe(503);
+    expect((await house.api("POST", `${at}/call`, { method: "add", args: [1] })).status).toBe(503);
+    expect((await house.api("GET", "/api/agents")).body.result.broken).toContainEqual(
+      expect.objectContaining({ classes: ["desk", "other"] }),
+    );
+  });
+});
+
 test("a secret reaches its class alone, at once, is sealed on disk, and no route gives it back", async () => {
   await using house = await startAgentHouse({ files: FILES });
   const call = async (agent: string) =>
@@ -121,6 +194,7 @@ test("a secret reaches its class alone, at once, is sealed on disk, and no route
   expect(Buffer.from(rows[0]?.sealed ?? []).includes("a-very-secret-value")).toBe(false);
   expect(JSON.stringify(house.logged)).not.toContain("a-very-secret-value");
   expect((await house.api("PUT", "/api/agent-secrets/desk/bad-name", { value: "x" })).status).toBe(400);
+  expect((await house.api("PUT", "/api/agent-secrets/Desk/API_KEY", { value: "x" })).status).toBe(400);
   expect((await house.api("DELETE", "/api/agent-secrets/desk/API_KEY")).status).toBe(200);
   expect((await house.api("DELETE", "/api/agent-secrets/desk/API_KEY")).status).toBe(404);
   await until(async () => Object.keys(await call("desk/a")).length === 0);

@@ -1,5 +1,6 @@
 // Agents that do harm, each beside a healthy one that never notices.
 import { describe, expect, test } from "bun:test";
+import { createReport } from "../../src/agents/runtime/reports.ts";
 import { type Errand, restMs } from "../../src/agents/seat.ts";
 import { failure, startAgents, until } from "../support/agents.ts";
 
@@ -73,6 +74,10 @@ describe("a thread that does not let go", () => {
       expect((await failure(agents.call("bad", "a", "hello", []))).code).toBe("agent.stuck");
       expect(agents.roster.threadCount).toBe(2);
       expect(await agents.call("bad", "b", "hello", [])).toBe("hello");
+      for (const event of ["agent.stalled", "agent.stuck"])
+        expect(agents.lines.filter((line) => line.event === event).length).toBe(1);
+      expect((await failure(agents.destroy("bad", "a"))).code).toBe("agent.stuck");
+      expect((await failure(agents.destroy("bad", "a"))).code).toBe("agent.stuck");
     });
     expect(wrong).toBe(0);
     // Stopping does not wait for it for ever; the thread itself ends with the process.
@@ -133,6 +138,22 @@ describe("a thread that pours", () => {
       expect(message).toContain("Too much is waiting");
     });
     expect(wrong).toBe(0);
+  });
+
+  test("errors are told to the log, twenty in a second; the rest are counted with the next one", () => {
+    let nowMs = 0;
+    const told: unknown[] = [];
+    const report = createReport(
+      (message) => told.push(message.type === "problem" ? message.problem : message),
+      () => nowMs,
+    );
+    for (let index = 0; index < 25; index++) report(new Error(`error ${index}`));
+    expect(told.length).toBe(20);
+    nowMs = 1_000;
+    report(new Error("later"));
+    expect(told.at(-1)).toMatchObject({ message: "later", untold: 5 });
+    report(new Error("last"));
+    expect(told.at(-1)).not.toHaveProperty("untold");
   });
 
   test("no other way to the main thread is open", async () => {

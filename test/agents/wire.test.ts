@@ -13,7 +13,13 @@ export class ChatRoom extends Agent<Record<string, string>, { count: number; hea
   shouldSendProtocolMessages(_: Connection, { request }: { request: Request }) { return !request.url.includes("quiet=1"); }
   onConnect(connection: Connection) { connection.send("welcome " + connection.id); }
   onMessage(connection: Connection, message: string | ArrayBuffer) {
-    if (typeof message === "string") connection.send("echo " + message);
+    if (message === "close oddly") {
+      const odd = [[0], [1005], [1006, "x"], [5000], ["abc", 3]].filter(([code, reason]) => {
+        try { connection.close(code, reason); return true; } catch { return false; }
+      });
+      connection.send("closed with " + JSON.stringify(odd));
+      connection.close(4000, 7);
+    } else if (typeof message === "string") connection.send("echo " + message);
     else connection.send(new Uint8Array(message).map((byte) => byte + 1));
   }
   @callable() add(by = 1) { this.setState({ ...this.state, count: this.state.count + by }); return this.state.count; }
@@ -45,6 +51,7 @@ describe("who may not enter is accepted and then closed with a code the client t
     ["an unknown class", "nobody", "edit", 4404],
     ["an agent that does not exist, for one who may only look", "chat-room", "read", 4404],
     ["another transport", "chat-room", "capnweb", 4415],
+    ["a name that is too long", "chat-room", "long", 4404],
   ])("%s", async (_, agent, kind, code) => {
     await using house = await startAgentHouse({ files: FILES });
     const tokens: Record<string, string> = {
@@ -56,7 +63,8 @@ describe("who may not enter is accepted and then closed with a code the client t
     const token = kind === undefined ? undefined : (tokens[kind] ?? kind);
     const errors: number[] = [];
     const query = kind === "capnweb" ? { query: { token: tokens.edit, __agents_transport: "capnweb" } } : {};
-    using client = openClient(house, agent, "lobby", token, {
+    const name = kind === "long" ? "x".repeat(129) : "lobby";
+    using client = openClient(house, agent, name, token, {
       ...query,
       onConnectionError: (error) => void errors.push(error.code ?? 0),
     });
@@ -144,6 +152,16 @@ describe("calls", () => {
   });
 });
 
+test("a close code that no close frame may hold is refused where it is written", async () => {
+  await using house = await startAgentHouse({ files: FILES });
+  using client = openClient(house, "chat-room", "lobby", house.token(["agents:edit"]));
+  await client.ready;
+  client.send("close oddly");
+  await until(() => client.closes.length > 0);
+  expect(client.frames.at(-1)).toEqual({ raw: "closed with []" });
+  expect(client.closes).toEqual([{ code: 4000, reason: "7" }]);
+});
+
 describe("state", () => {
   const states = (client: { frames: { type?: string }[] }) =>
     client.frames.filter((frame) => frame.type === "cf_agent_state");
@@ -223,8 +241,11 @@ describe("permissions on an open connection", () => {
     reader.setState({ count: 9, heard: [] });
     reader.send("hello?");
     await until(() => errors.length > 0);
+    const counted = (count: number) => Bun.deepEquals(reader.state, { count, heard: [] });
+    await until(() => counted(1));
+    expect(editor.state).toEqual({ count: 1, heard: [] });
     await editor.call("add");
-    await until(() => reader.frames.filter((frame) => frame.type === "cf_agent_state").length === 2);
+    await until(() => counted(2));
     expect(reader.frames.some((frame) => String(frame.raw).startsWith("echo"))).toBe(false);
   });
 

@@ -2,7 +2,7 @@
 
 import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Agent } from "../../src/agents/sdk/agent.ts";
 import { DECLARATIONS } from "../../src/agents/sdk/declarations.ts";
@@ -30,6 +30,7 @@ describe("refuses", () => {
     [["agents", "show", "counter"], "help agents"],
     [["agents", "rm", "counter", "never"], "There is no such agent"],
     [["agents", "call", "nobody", "a", "add"], "There is no agent class"],
+    [["agents", "export", "webhook-agent", "never", "copy.db"], "There is no such agent"],
     [["secret", "set"], "secret set CLASS NAME"],
     [["secret", "set", "counter", "KEY"], "standard input was empty"],
     [["init", "a", "b"], "unexpected: b"],
@@ -39,6 +40,19 @@ describe("refuses", () => {
     expect(err).toContain(words);
   });
 });
+
+test.each([[["help"]], [["config", "--explain"]], [["agents", "list"]]])(
+  "%j into a pipe whose reader has left ends without a word",
+  (args) => {
+    const index = join(ROOT, "src/index.ts");
+    const piped = Bun.spawnSync(["sh", "-c", '"$0" "$@" | true', process.execPath, index, ...args], {
+      cwd: tempFolder(),
+      env: { PATH: process.env.PATH ?? "" },
+      stderr: "pipe",
+    });
+    expect(piped.stderr.toString()).toBe("");
+  },
+);
 
 test("init writes an example that works, its types please the compiler, and what is there is kept", async () => {
   const folder = tempFolder();
@@ -61,7 +75,7 @@ test("agents are listed, shown, asked, copied and destroyed", async () => {
   await gatehouse(folder, ["init"]);
   await gatehouse(folder, ["agents", "call", "counter", "a", "add", "2"]);
   await gatehouse(folder, ["agents", "call", "counter", "b", "add"]);
-  expect((await gatehouse(folder, ["agents", "list"])).out).toContain("counter  2 agents, 0 live");
+  expect((await gatehouse(folder, ["agents", "list"])).out).toContain("counter  2 agents, 0 live  agents/counter.ts");
   const listed = await gatehouse(folder, ["agents", "list", "counter", "--prefix", "a"]);
   expect(listed.out).toMatch(/^a {2}asleep {2}\d+ bytes/);
   const shown = JSON.parse((await gatehouse(folder, ["agents", "show", "counter", "a"])).out);
@@ -80,6 +94,9 @@ test("agents are listed, shown, asked, copied and destroyed", async () => {
   expect(existsSync(join(folder, "copy.db"))).toBe(false);
   const copied = await gatehouse(folder, ["agents", "export", "counter", "a", "copy.db"]);
   expect(copied.out).toMatch(/^\d+ bytes written to copy\.db$/);
+  expect(statSync(join(folder, "copy.db")).mode & 0o777).toBe(0o600);
+  const nowhere = await gatehouse(folder, ["agents", "export", "counter", "a", "no/such/copy.db"]);
+  expect([nowhere.code, nowhere.err]).toEqual([1, expect.stringContaining("cannot write no/such/copy.db")]);
   using copy = new Database(join(folder, "copy.db"), { readonly: true });
   expect(copy.query("select count from history").all()).toEqual([{ count: 2 }]);
   expect((await gatehouse(folder, ["agents", "rm", "counter", "a"])).out).toBe("destroyed counter/a");
@@ -101,7 +118,7 @@ test("secrets come from standard input or from variables, and reach their class 
   const spy = (name: string) =>
     `import { Agent, callable } from "gatehouse"; export class ${name} extends Agent { @callable() all() { return { ...(this.env as object) }; } }`;
   writeFileSync(join(folder, "agents/spies.ts"), `${spy("MySpy")}\n${spy("Other").replace(/^.*?;/, "")}`);
-  expect((await gatehouse(folder, ["secret", "set", "my-spy", "API_KEY"], "s3cret\n")).out).toBe(
+  expect((await gatehouse(folder, ["secret", "set", "MySpy", "API_KEY"], "s3cret\n")).out).toBe(
     "set API_KEY for my-spy",
   );
   const env = { GATEHOUSE_AGENT_ENV_MY_SPY__FROM_ENV: "v", GATEHOUSE_AGENT_ENV_MY_SPY__API_KEY: "loses" };

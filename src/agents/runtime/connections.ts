@@ -7,6 +7,11 @@ export type Connections = ReturnType<typeof createConnections>;
 const TAGS_MAX = 9;
 const TAG_CHARS_MAX = 256;
 const CLOSE_REASON_BYTES_MAX = 123; // RFC 6455
+const CLOSE_CODES = [
+  [1000, 1003],
+  [1007, 1014],
+  [3000, 4999],
+] as const;
 
 /** Whatever its author keeps on it. */
 // biome-ignore lint/suspicious/noExplicitAny: the state's type stands in both directions, so no other type fits all of them
@@ -52,8 +57,9 @@ export class Connection<State = unknown> {
 
   close(code = 1000, reason = ""): void {
     if (!this.#open) return;
+    if (!isCloseCode(code)) throw new RangeError(`${code} is no code that a connection can be closed with`);
     this.#open = false;
-    this.#outbox.put({ type: "close", socket: this.#info.socket, code, reason: toReason(reason) });
+    this.#outbox.put({ type: "close", socket: this.#info.socket, code, reason: toReason(String(reason ?? "")) });
   }
 
   static infoOf(connection: AnyConnection): SocketInfo {
@@ -69,6 +75,10 @@ export class Connection<State = unknown> {
     connection.#outbox.put({ type: "kept", socket: connection.#info.socket, kept: { ...connection.#info.kept } });
   }
 }
+
+/** RFC 6455, 7.4: what may stand in a close frame. */
+const isCloseCode = (code: unknown): boolean =>
+  Number.isInteger(code) && CLOSE_CODES.some(([least, most]) => Number(code) >= least && Number(code) <= most);
 
 export const infoOf = Connection.infoOf;
 export const keepConnection = Connection.keep;

@@ -56,10 +56,7 @@ export function createDeadLetters(db: Database, keepMax: number, now: () => numb
           payload: JSON.parse(payload),
           diedAt: new Date(died_ms).toISOString(),
         })),
-    take(id: string): Row | undefined {
-      const row = one().get(id) ?? undefined;
-      if (row) remove().run(id);
-      return row;
-    },
+    find: (id: string): Row | undefined => one().get(id) ?? undefined,
+    drop: (id: string): boolean => remove().run(id).changes > 0,
   };
 }

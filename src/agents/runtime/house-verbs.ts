@@ -32,15 +32,15 @@ const VERBS: Record<string, Verb> = {
   dead: ({ dead }) => dead.list(LIST_MAX),
   /** Back into the queue with all its attempts; a schedule's callback runs from the queue too. */
   retryDead: async ({ runtime, dead }, id) => {
-    const letter = dead.take(String(id));
+    const letter = dead.find(String(id));
     if (!letter) return false;
     await runtime.queue.push(letter.callback, JSON.parse(letter.payload), {
       id: letter.id,
       retry: JSON.parse(letter.retry),
     });
-    return true;
+    return dead.drop(letter.id); // last: a full queue, or a crash, must not lose it
   },
-  dropDead: ({ dead }, id) => dead.take(String(id)) !== undefined,
+  dropDead: ({ dead }, id) => dead.drop(String(id)),
   /** A consistent copy of the database in a new file. */
   copy: ({ db }, path) => {
     db.run("vacuum into ?", [String(path)]);

@@ -63,7 +63,9 @@ export function createInbox({ agent, runtime, outbox, deliveries, fail, house, o
       if (by === "agent") return findMethod(agent, method)(args);
       const { run, streaming } = findCallable(agent, method);
       if (streaming) throw new NotCallable(`Method ${method} streams its answer; call it over a WebSocket`);
-      return run(args);
+      const answer = await run(args);
+      JSON.stringify(answer); // it leaves as JSON, so what JSON cannot hold fails here, with its own sentence
+      return answer;
     });
     await runtime.settled();
     return output;

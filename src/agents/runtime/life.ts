@@ -1,6 +1,6 @@
 // One agent's life inside its thread: from opening its database to the last thing it says.
 
-import type { Assignment, FromAgent, Load, Problem } from "../protocol.ts";
+import type { Assignment, FromAgent, Load } from "../protocol.ts";
 import type { Agent, AgentOptions, Observability } from "../sdk/agent.ts";
 import { AgentContext } from "../sdk/agent-context.ts";
 import { createEnv } from "../sdk/namespace.ts";
@@ -19,6 +19,7 @@ import { createOutgoing, type Outgoing } from "./outgoing.ts";
 import { createPace } from "./pace.ts";
 import { createPeers, type Peers } from "./peers.ts";
 import { createQueue, type Queue } from "./queue.ts";
+import type { Report } from "./reports.ts";
 import { parseRetry, RETRY, type Retry } from "./retry.ts";
 import { findMethod } from "./rpc.ts";
 import { createSchedules, type Schedules } from "./schedules.ts";
@@ -62,7 +63,7 @@ export type Tools = {
   now: () => number;
   random: () => number;
   newId: () => string;
-  toProblem: (error: unknown) => Problem;
+  report: Report;
   onEventDone: () => void;
 };
 
@@ -70,7 +71,7 @@ const RESUME_MS = 1_000; // a lane that could not even read its table (disk full
 
 export function createLife(load: Load, assignment: Assignment, agentClass: AgentClass, tools: Tools) {
   const { className, limits } = load;
-  const { outbox, work, now, random, newId } = tools;
+  const { outbox, work, now, random, newId, report } = tools;
   const db = openAgentDatabase(assignment.databasePath);
   const state = createStateStore(db);
   const connections = createConnections(outbox);
@@ -79,8 +80,7 @@ export function createLife(load: Load, assignment: Assignment, agentClass: Agent
   const options = agentClass.options ?? {};
   const retry = parseRetry(options.retry, RETRY);
 
-  const report = (error: unknown): void => outbox.put({ type: "problem", problem: tools.toProblem(error) });
-  const observability = createObservability(outbox, "uses" in load.source && load.source.uses.diagnosticsChannel);
+  const observability = createObservability(outbox);
   const emit = (type: string, payload: Record<string, unknown>): void => {
     agent.observability?.emit({ type, agent: className, name: assignment.name, payload, timestamp: now() });
   };

@@ -1,4 +1,5 @@
 // HTTP inside the thread: a message becomes a Request, its Response becomes messages, bodies flow in pieces on credit.
+import { isUtf8 } from "node:buffer";
 import type { FromAgent, RequestHead, ToAgent } from "../protocol.ts";
 import { PIECE_BYTES_MAX, STREAM_CREDITS } from "../protocol.ts";
 import type { Outbox } from "./outbox.ts";
@@ -62,8 +63,10 @@ export function createRequests(outbox: Outbox, respond: (request: Request, head:
   }
 
   async function send(id: number, exchange: Exchange, response: Response, headOnly: boolean): Promise<void> {
+    const { status } = response;
+    if (status < 200) throw new Error(`onRequest answered with status ${status}, which ends no request`);
     const headers = [...response.headers];
-    const head = { type: "head" as const, id, status: response.status, headers };
+    const head = { type: "head" as const, id, status, headers };
     if (!response.body || headOnly) {
       outbox.put({ ...head, body: null, last: true });
       await response.body?.cancel();
@@ -75,13 +78,13 @@ export function createRequests(outbox: Outbox, respond: (request: Request, head:
     const next = first.done ? first : reader.read();
     await null; // the end of a body that is not a stream is known one turn after its only chunk
     const peeked = first.done ? first : Bun.peek(next);
+    const whole = !(peeked instanceof Promise) && "done" in peeked && peeked.done === true;
+    // The standard's type for a body that is text; Bun 1.4.4 adds it so late that only its own listener sees it.
+    if (whole && first.value && isUtf8(first.value) && !response.headers.has("content-type")) {
+      headers.push(["content-type", "text/plain;charset=utf-8"]);
+    }
     // A body that is complete after its first chunk, as most are, travels with the head in one message.
-    if (
-      !(peeked instanceof Promise) &&
-      "done" in peeked &&
-      peeked.done &&
-      (first.value?.length ?? 0) <= PIECE_BYTES_MAX
-    ) {
+    if (whole && (first.value?.length ?? 0) <= PIECE_BYTES_MAX) {
       outbox.put({ ...head, body: first.value ?? null, last: true });
       return;
     }

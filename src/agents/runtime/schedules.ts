@@ -39,6 +39,7 @@ type Row = {
 };
 
 const INTERVAL_S_MAX = 30 * 24 * 3600;
+const DELAY_S_MAX = 1_000 * 366 * 24 * 3600; // a thousand years; much later there is no date that could be shown
 const AT_ONCE_MAX = 8; // schedules of one agent running side by side, so that a slow one does not hold up the rest
 
 export function createSchedules(parts: LaneParts & { schedulesMax: number; timezone: string }) {
@@ -98,7 +99,7 @@ export function createSchedules(parts: LaneParts & { schedulesMax: number; timez
         type: "cron",
         cron: when,
         timezone,
-        time_ms: nextCronMs(when, timezone, now()),
+        time_ms: firstCronMs(when, timezone, now()),
       } as const;
       return put(plan, payload, idempotent ?? true, retry);
     }
@@ -107,6 +108,7 @@ export function createSchedules(parts: LaneParts & { schedulesMax: number; timez
       return put({ ...blank, type: "scheduled", time_ms: when.getTime() }, payload, idempotent ?? false, retry);
     }
     if (!Number.isFinite(when) || when < 0) throw new Error("schedule: a delay is a number of seconds, 0 or more");
+    if (when > DELAY_S_MAX) throw new Error(`schedule: a delay is at most ${DELAY_S_MAX} seconds`);
     const plan = { ...blank, type: "delayed", delay_s: when, time_ms: now() + Math.round(when * 1000) } as const;
     return put(plan, payload, idempotent ?? false, retry);
   }
@@ -154,7 +156,7 @@ export function createSchedules(parts: LaneParts & { schedulesMax: number; timez
     const attempts = row.attempts + 1;
     if (attempts === 1) emit("schedule:execute", { callback, id });
     try {
-      await invoke(callback, JSON.parse(row.payload), toSchedule(row));
+      await invoke(callback, JSON.parse(row.payload), toSchedule({ ...row, attempts }));
       settle(row);
     } catch (error) {
       if (attempts >= retry.maxAttempts) return give({ ...row, attempts }, error);
@@ -165,9 +167,15 @@ export function createSchedules(parts: LaneParts & { schedulesMax: number; timez
 
   /** What repeats is due again, counted from now: while it ran, or while the machine was off, times may have passed. */
   function settle(row: Row): void {
-    if (row.cron !== null) repeat().run(nextCronMs(row.cron, row.timezone ?? parts.timezone, now()), row.id);
-    else if (row.interval_s !== null) repeat().run(now() + Math.round(row.interval_s * 1000), row.id);
-    else remove().run(row.id);
+    const nextMs = followingMs(row);
+    if (nextMs === null) remove().run(row.id);
+    else repeat().run(nextMs, row.id);
+  }
+
+  /** `null` when it was the last time: a cron line may name a year, or one date alone. */
+  function followingMs({ cron, timezone, interval_s }: Row): number | null {
+    if (cron !== null) return cronMs(cron, timezone ?? parts.timezone, now());
+    return interval_s === null ? null : now() + Math.round(interval_s * 1000);
   }
 
   function give(row: Row, error: unknown): void {
@@ -209,11 +217,14 @@ export function createSchedules(parts: LaneParts & { schedulesMax: number; timez
   };
 }
 
-function nextCronMs(line: string, timezone: string, fromMs: number): number {
-  const next = new Cron(line, { timezone, paused: true }).nextRun(new Date(fromMs));
-  if (!next) throw new Error("No valid next date was found");
-  return next.getTime();
+function firstCronMs(line: string, timezone: string, fromMs: number): number {
+  const firstMs = cronMs(line, timezone, fromMs);
+  if (firstMs === null) throw new Error("No valid next date was found");
+  return firstMs;
 }
+
+const cronMs = (line: string, timezone: string, fromMs: number): number | null =>
+  new Cron(line, { timezone, paused: true }).nextRun(new Date(fromMs))?.getTime() ?? null;
 
 const toScheduleOrNothing = (row: Row | null): Schedule | undefined => (row ? toSchedule(row) : undefined);
 
