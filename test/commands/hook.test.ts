@@ -124,6 +124,8 @@ test("explain reads a saved request and says which stage fails", async () => {
   expect(wrong.out).toContain("FAIL verify");
   expect(wrong.out).not.toContain(SECRET);
   expect(wrong.out).not.toContain(sign(body).slice(7));
+  const large = await run(["explain"], `${saved(sign("x"))}${"x".repeat(675_000)}`);
+  expect([large.code, large.err]).toEqual([1, "gatehouse: a body of more than 675000 bytes cannot be explained"]);
 });
 
 test("doctor names the sources that cannot work as they are", async () => {
