@@ -89,7 +89,7 @@ test("a secret from standard input or made here, a sample, and the delivery it b
   expect((await run(["set", "my-sonarr", "--verify", "none"])).code).toBe(0);
   expect((await run(["show", "my-sonarr"])).out).toContain("OPEN TO EVERYONE");
   expect((await run(["rm", "my-sonarr"])).code).toBe(0);
-});
+}, 30_000); // nine processes, one after another
 
 test("replay, rejections and the curl export", async () => {
   await sendGithub(house, "cli/one", { id: "cli-1" });
