@@ -24,6 +24,8 @@ const USAGE = {
 };
 type Verb = keyof typeof USAGE;
 
+const EXPLAIN_BYTES_MAX = 675_000; // in base64, and with its headers, it must fit into one management call
+
 const Count = t.Object({ count: t.Integer() });
 const Made = t.Object({ secret: t.Union([t.String(), t.Null()]) });
 const Tried = t.Object({ status: t.Integer(), answer: t.String(), path: t.String() });
@@ -216,6 +218,8 @@ const VERBS: Record<Verb, (context: CommandContext) => Promise<number>> = {
         2,
       );
     const { method, path, headers, body } = saved;
+    if (body.length > EXPLAIN_BYTES_MAX)
+      throw new CommandError(`a body of more than ${EXPLAIN_BYTES_MAX} bytes cannot be explained`);
     const asked = {
       method,
       path,

@@ -89,7 +89,7 @@ test("a secret from standard input or made here, a sample, and the delivery it b
   expect((await run(["set", "my-sonarr", "--verify", "none"])).code).toBe(0);
   expect((await run(["show", "my-sonarr"])).out).toContain("OPEN TO EVERYONE");
   expect((await run(["rm", "my-sonarr"])).code).toBe(0);
-});
+}, 30_000); // nine processes, one after another
 
 test("replay, rejections and the curl export", async () => {
   await sendGithub(house, "cli/one", { id: "cli-1" });
@@ -124,6 +124,8 @@ test("explain reads a saved request and says which stage fails", async () => {
   expect(wrong.out).toContain("FAIL verify");
   expect(wrong.out).not.toContain(SECRET);
   expect(wrong.out).not.toContain(sign(body).slice(7));
+  const large = await run(["explain"], `${saved(sign("x"))}${"x".repeat(675_000)}`);
+  expect([large.code, large.err]).toEqual([1, "gatehouse: a body of more than 675000 bytes cannot be explained"]);
 });
 
 test("doctor names the sources that cannot work as they are", async () => {
