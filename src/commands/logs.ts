@@ -76,9 +76,14 @@ function toLine(row: Row): string {
   const counted = row.tokens_in !== null || row.tokens_out !== null;
   const tokens = counted ? `${row.tokens_in ?? 0}+${row.tokens_out ?? 0}${row.estimated ? "~" : ""}` : "-";
   const how = row.outcome === "answered" ? "" : `  ${row.outcome}`;
-  const what = row.model === "" ? row.path : row.model;
+  const what = plain(row.model === "" ? row.path : row.model);
   const ms = `${Math.round(row.duration)} ms`;
   return `${row.created_at.slice(11, 23)}  ${row.status_code}  ${row.provider}  ${what}  ${ms}  ${tokens}  ${toDollars(row.cost)}${how}`;
+}
+
+/** A caller chooses these names, and a terminal obeys some characters. */
+function plain(text: string): string {
+  return text.replace(/\p{Cc}/gu, "�");
 }
 
 function toDollars(cost: number | null): string {
@@ -95,7 +100,7 @@ async function stats(context: CommandContext, gateway: string): Promise<number> 
   const { totals, models, prices } = Value.Parse(Stats, answer);
   const lines = [
     ["provider", "model", "requests", "failed", "tokens in", "tokens out", "cost", "mean ms"],
-    ...models.map((one) => [one.provider, one.model ?? "-", ...figures(one)]),
+    ...models.map((one) => [one.provider, plain(one.model ?? "-"), ...figures(one)]),
     ["total", "", ...figures(totals)],
   ];
   const widths = lines[0]?.map((_, column) => Math.max(...lines.map((line) => line[column]?.length ?? 0))) ?? [];

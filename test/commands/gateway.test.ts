@@ -142,11 +142,28 @@ test("a reader that leaves early, as head does, ends the verb in silence", async
     stdout: "pipe",
     stderr: "pipe",
   });
-  const shown = new Response(tail.stdout).text();
-  expect((await shown).split("\n").length).toBe(2);
-  await fetch(`${address}/v1/home/default/openai/models`, { headers });
-  expect(await tail.exited).toBe(0);
+  await tail.stdout.getReader().read(); // head has its line, and leaves
+  let ended = false;
+  const exited = tail.exited.finally(() => {
+    ended = true;
+  });
+  await until(async () => {
+    await fetch(`${address}/v1/home/default/openai/models`, { headers }); // a row that nobody reads
+    return ended;
+  }, 15_000);
+  expect(await exited).toBe(0);
   expect(await new Response(tail.stderr).text()).toBe("");
+
+  // Names are the caller's: what a terminal would obey is not printed.
+  await fetch(`${address}/v1/home/default/openai/models/%1b%5b31mred%c2%9b:generateContent`, { headers });
+  for (const verb of [
+    ["logs", "stats"],
+    ["logs", "tail", "--once"],
+  ]) {
+    const printed = (await run(...verb)).lines.join("\n");
+    expect(printed).toContain("�[31mred�");
+    expect(printed).not.toMatch(/[^\P{Cc}\n]/u);
+  }
   server.kill();
   await server.exited;
   expect((await run("gateway", "list")).code).toBe(0);
