@@ -63,7 +63,8 @@ describe("retries, as numbers", () => {
 describe("queue", () => {
   test("refuses a method that does not exist, and more than it may hold", async () => {
     await using agents = await startAgents({ files: FILES, limits: { queueMax: 2 } });
-    expect((await failure(agents.call("jobs", "a", "push", ["nothing", 1]))).message).toContain("does not exist");
+    const missing = await failure(agents.call("jobs", "a", "push", ["nothing", 1]));
+    expect([missing.code, missing.message]).toEqual(["agent.call_failed", "Method nothing does not exist"]);
     await agents.call("jobs", "a", "push", ["gated", 1]);
     await agents.call("jobs", "a", "push", ["gated", 2]);
     expect((await failure(agents.call("jobs", "a", "push", ["gated", 3]))).message).toContain("full (2 items)");

@@ -21,7 +21,7 @@ import { createPeers, type Peers } from "./peers.ts";
 import { createQueue, type Queue } from "./queue.ts";
 import type { Report } from "./reports.ts";
 import { parseRetry, RETRY, type Retry } from "./retry.ts";
-import { findMethod } from "./rpc.ts";
+import { findMethod, hasMethod } from "./rpc.ts";
 import { createSchedules, type Schedules } from "./schedules.ts";
 import { createStateStore } from "./state.ts";
 import type { Work } from "./work.ts";
@@ -199,7 +199,8 @@ export function createLife(load: Load, assignment: Assignment, agentClass: Agent
       void (async () => agent.onStateChanged(next, source))().catch((error) => fail(error));
     },
     requireMethod(callback) {
-      findMethod(agent, callback);
+      // The author's mistake, not that of whoever called the method which makes it.
+      if (!hasMethod(agent, callback)) throw new Error(`Method ${callback} does not exist`);
     },
     settled: () => pace.settled(),
     emit,

@@ -16,10 +16,13 @@ export function findCallable(agent: Agent, method: string): { run: Invoke; strea
 
 /** Another agent is our own code: it may call any public method, but not what every object has. */
 export function findMethod(agent: Agent, method: string): Invoke {
-  const found = method in Object.prototype || method === "constructor" ? undefined : methodOf(agent, method);
+  const found = hasMethod(agent, method) ? methodOf(agent, method) : undefined;
   if (!found) throw new NotCallable(`Method ${method} does not exist`);
   return async (args) => Reflect.apply(found, agent, args);
 }
+
+export const hasMethod = (agent: Agent, method: string): boolean =>
+  !(method in Object.prototype) && methodOf(agent, method) !== undefined;
 
 export type Invoke = (args: unknown[]) => Promise<unknown>;
 
