@@ -17,8 +17,8 @@ import type {
 
 type StoreParts = { threadUrl: string; setup: WriterSetup; log: Log; metrics: Metrics };
 
-const FLUSH_MS = 100; // how old a row may be before it is on its way to the disk
-const FLUSH_ROWS = 500;
+const FLUSH_MS = 50; // how old a row may be before it is on its way to the disk
+const FLUSH_ROWS = 200; // few enough that writing them is no long piece of work beside a request
 const FLUSH_BYTES = 1024 * 1024;
 /** Bytes handed over and not yet written. Past the first bound rows go without bodies, past the second not at all. */
 const WAITING_BODY_BYTES_MAX = 16 * 1024 * 1024;

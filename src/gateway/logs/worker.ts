@@ -12,7 +12,7 @@ declare const self: Worker;
 const SWEEP_MS = 60_000;
 const WAL_BYTES_MAX = 64 * 1024 * 1024; // a long read holds the WAL back; afterwards the file shrinks to this again
 
-const NICE = 5; // a third of a request's weight: enough to yield, not enough to starve while rows pile up in memory
+const NICE = 10; // a tenth of a request's weight: enough to yield, not enough to starve while rows pile up in memory
 const CHECKPOINT_PAGES = 4_000; // a page that fills over several batches is then copied once, not once a batch
 
 type Message = ToWriter | ToReader;
