@@ -57,13 +57,13 @@ async function ours(): Promise<void> {
 
 /** Of agents that went to sleep under an earlier server; this one lets none of them sleep again while it is measured. */
 async function wakes(): Promise<void> {
-  const limits = ["--agent-live-max", "512", "--agent-spares-max", "1"];
+  const limits = ["--agent-live-max", "1024", "--agent-spares-max", "1"];
   await withServer([...limits, "--agent-idle-ms", "300"], async (server) => {
     for (const className of ["counter", "zod-counter"])
       for (let index = 0; index < 2 * WAKES; index++) await get(server, className, `w${index}`);
     await asleep(server);
   });
-  await withServer(limits, async (server) => {
+  await withServer([...limits, "--agent-idle-ms", "600000"], async (server) => {
     for (const className of ["counter", "zod-counter"]) {
       await get(server, className, "first"); // the first of a class has no spare yet
       await spareReady(server);
