@@ -84,6 +84,7 @@ type Says = {
   errors?: readonly ErrorCode[];
 };
 
+/** `never`, here and below: Elysia types `parameters` as OpenAPI 3.0 has them, and ours are of 3.1. */
 export function says(level: Level, { summary, description, parameters = [], errors = [] }: Says) {
   return {
     summary,
