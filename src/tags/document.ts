@@ -84,12 +84,11 @@ type Says = {
   errors?: readonly ErrorCode[];
 };
 
-/** `never`, here and below: Elysia types `parameters` as OpenAPI 3.0 has them, and ours are of 3.1. */
 export function says(level: Level, { summary, description, parameters = [], errors = [] }: Says) {
   return {
     summary,
     ...(description !== undefined && { description }),
-    parameters: [PATH[level], ...parameters.map((name) => PARAMETERS[name])] as never[],
+    parameters: [PATH[level], ...parameters.map((name) => PARAMETERS[name])],
     "x-errors": [...errors],
   };
 }
@@ -102,7 +101,7 @@ export function referring(level: Level, said: Says) {
     { in: "query", name: "resource_type", required: true, schema: text, example: type },
     { in: "query", name: "resource_id", required: true, schema: text, example: id },
   ];
-  return { ...detail, parameters: [...detail.parameters, ...own] as never[] };
+  return { ...detail, parameters: [...detail.parameters, ...own] };
 }
 
 export function sending(level: Level, body: TSchema, said: Says) {
