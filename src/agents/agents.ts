@@ -1,5 +1,4 @@
 // Agents as the rest of the house sees them: ask one, deliver to one, connect to one, look at them all.
-import { join } from "node:path";
 import { AppError, toAppError } from "../platform/errors.ts";
 import type { Log } from "../platform/log.ts";
 import { type AgentClassEntry, openCatalog } from "./catalog.ts";
@@ -11,7 +10,6 @@ import type { Ask, CallBy, CallOutcome, DeliveryFacts, FromAgent, SocketInfo } f
 import { agentsFolder, createRoster, type RosterLimits } from "./roster.ts";
 import { databasePath, isAgentName } from "./runtime/names.ts";
 import type { Seat } from "./seat.ts";
-import { readVanishing } from "./vanishing-file.ts";
 
 export type Agents = ReturnType<typeof createAgents>;
 export type AgentsParts = {
@@ -205,13 +203,8 @@ export function createAgents(parts: AgentsParts) {
       if (!stopped) await roster.resume();
     },
     liveMax: limits.liveMax,
+    dataFolder,
     pathOf: (className: string, name: string) => databasePath(agentsFolder(dataFolder), className, name),
-    /** A consistent copy of an agent's database. */
-    async copy(className: string, name: string): Promise<ReadableStream<Uint8Array>> {
-      const path = join(dataFolder, `export-${crypto.randomUUID()}.db`);
-      await run(className, name, false, (host) => host.call("copy", [path], "house"));
-      return readVanishing(path);
-    },
     catalog,
     ledger,
     roster,

@@ -167,7 +167,7 @@ export function agentManagementRoutes({ agents, access, guard, classSecrets, tic
     .get(
       "/agents/:class/:name/export",
       async ({ params }) =>
-        new Response(await agents.copy(params.class, params.name), {
+        new Response(await views.copy(params.class, params.name), {
           headers: {
             "content-type": "application/vnd.sqlite3",
             "content-disposition": 'attachment; filename="agent.db"',
@@ -176,7 +176,7 @@ export function agentManagementRoutes({ agents, access, guard, classSecrets, tic
       {
         needs: "agents:read",
         params: model.AgentParams,
-        detail: { summary: "Copy an agent's database", description: "A consistent SQLite file." },
+        detail: { summary: "Copy an agent's database", description: "A consistent SQLite file; does not wake it." },
       },
     )
     .get("/agent-secrets/:class", ({ params }) => ok(classSecrets.list(params.class).map(toSecretView)), {

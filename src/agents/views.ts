@@ -1,4 +1,7 @@
 // What management shows of agents: rows of the ledger, joined with who is live, and what a thread says about itself.
+
+import { mkdirSync, rmSync } from "node:fs";
+import { join } from "node:path";
 import { type Static, type TSchema, Type as t } from "@sinclair/typebox";
 import { Value } from "@sinclair/typebox/value";
 import { AppError } from "../platform/errors.ts";
@@ -8,6 +11,7 @@ import { readDormant } from "./dormant.ts";
 import type { LedgerRow } from "./ledger.ts";
 import { type AgentView, type ListQuery, SqlAnswer } from "./model.ts";
 import { createSqlBox } from "./sql-box.ts";
+import { readVanishing } from "./vanishing-file.ts";
 
 /** What crosses from a thread is checked here: it is user code's neighbour. */
 const Summary = t.Object({
@@ -55,6 +59,8 @@ const DeadLetters = t.Array(
 export function createViews(agents: Agents) {
   const { catalog, ledger, roster } = agents;
   const sqlBox = createSqlBox();
+  const exports = join(agents.dataFolder, "exports");
+  rmSync(exports, { recursive: true, force: true }); // a crash may have left one half written
 
   function toView(row: LedgerRow): AgentView {
     const seat = roster.seat(row.class, row.name);
@@ -129,11 +135,22 @@ export function createViews(agents: Agents) {
     return Value.Parse(SqlAnswer, await sqlBox.query(agents.pathOf(className, name), query));
   }
 
+  /** A consistent copy of its database, whether it is live, asleep or broken. */
+  async function copy(className: string, name: string): Promise<ReadableStream<Uint8Array>> {
+    await agents.ready();
+    if (!agents.exists(className, name)) throw new AppError("agent.unknown");
+    mkdirSync(exports, { recursive: true });
+    const path = join(exports, `${crypto.randomUUID()}.db`);
+    await sqlBox.copy(agents.pathOf(className, name), path);
+    return readVanishing(path);
+  }
+
   return {
     overview,
     list,
     detail,
     sql,
+    copy,
     state: (className: string, name: string) => ask(State, className, name, "state"),
     queue: async (className: string, name: string) =>
       (await ask(QueueItems, className, name, "queue")).map(({ createdAt, ...item }) => ({

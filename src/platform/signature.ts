@@ -214,11 +214,14 @@ function stampText(stamp: Stamp, headers: Headers, items: readonly string[]): st
   return found.length === 1 ? (found[0] ?? "").slice(stamp.name.length + 1) : ""; // two would leave the choice to the caller
 }
 
-/** Phrased as "within", so that NaN from a garbled timestamp is not fresh. */
+/**
+ * Phrased as "within", so that NaN from a garbled timestamp is not fresh. Against a stamp of whole seconds our own clock
+ * counts whole seconds too, as the senders' libraries do: one that is just as old as allowed is not a fraction too old.
+ */
 function isFresh({ format, toleranceMs }: Stamp, text: string, nowMs: number): boolean {
   const digits = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN;
-  const atMs = format === "seconds" ? digits * 1000 : format === "milliseconds" ? digits : Date.parse(text);
-  return Math.abs(nowMs - atMs) <= toleranceMs;
+  if (format === "seconds") return Math.abs(Math.floor(nowMs / 1000) - digits) * 1000 <= toleranceMs;
+  return Math.abs(nowMs - (format === "milliseconds" ? digits : Date.parse(text))) <= toleranceMs;
 }
 
 function signedBody(check: SignatureCheck, { headers, body, query }: Incoming): Uint8Array | undefined {

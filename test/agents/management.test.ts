@@ -1,5 +1,8 @@
 // Looking after agents over the API, and their secrets.
+import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
 import { openClient, startAgentHouse } from "../support/agent-house.ts";
 import { until } from "../support/agents.ts";
 import { tempFolder } from "../support/house.ts";
@@ -170,6 +173,12 @@ describe("an agent whose file is broken", () => {
       dead_letters,
       schedules,
     });
+    const copy = await house.fetch(`${at}/export`, {
+      headers: { authorization: `Bearer ${house.token(["agents:read"])}` },
+    });
+    using db = Database.deserialize(new Uint8Array(await copy.arrayBuffer()));
+    expect(db.query("select state from gatehouse_state").all()).toEqual([{ state: '{"n":2}' }]);
+    expect(readdirSync(join(folder, "data", "exports"))).toEqual([]);
     expect((await house.api("GET", "/api/agents/desk/never/state")).status).toBe(503);
     expect((await house.api("POST", `${at}/call`, { method: "add", args: [1] })).status).toBe(503);
     expect((await house.api("GET", "/api/agents")).body.result.broken).toContainEqual(

@@ -41,11 +41,6 @@ const VERBS: Record<string, Verb> = {
     return dead.drop(letter.id); // last: a full queue, or a crash, must not lose it
   },
   dropDead: ({ dead }, id) => dead.drop(String(id)),
-  /** A consistent copy of the database in a new file. */
-  copy: ({ db }, path) => {
-    db.run("vacuum into ?", [String(path)]);
-    return true;
-  },
 };
 
 export async function runHouseVerb(method: string, args: unknown[], parts: Parts): Promise<unknown> {
