@@ -1,4 +1,5 @@
 // The first thing a request meets and the last thing an answer passes: ids, guards, headers, and every failure's body.
+import type { TSchema } from "@sinclair/typebox";
 import { Elysia, NotFoundError, ParseError, ValidationError } from "elysia";
 import Memoirist from "memoirist";
 import { apiFailure, type FailureBody, gatewayFailure, plainFailure } from "./envelope.ts";
@@ -101,7 +102,7 @@ export function edge({ log, metrics, origins, trustedProxies, trace, routes }: E
     if (thrown instanceof ParseError)
       return thrown.cause instanceof AppError ? thrown.cause : new AppError("input.malformed");
     if (thrown instanceof ValidationError && thrown.type !== "response")
-      return new AppError("input.invalid", { say: toSentence(thrown) });
+      return new AppError("input.invalid", { say: toSentence(thrown, request.url) });
     const error = toAppError(thrown);
     if (error.status >= 500 && !error.expected && !request.signal.aborted) {
       const cause = error.cause ?? error;
@@ -196,12 +197,23 @@ function withoutSlash(path: string): string {
 }
 
 /** Which field, and what was expected of it; never the value that was sent. */
-function toSentence(error: ValidationError): string {
+function toSentence(error: ValidationError, url: string): string {
   const [first] = error.all;
+  const message = first && "message" in first && typeof first.message === "string" ? first.message : "invalid";
+  // A number out of its range is told without its place: Elysia has turned it from text to number by then.
+  if (error.type === "property") return `query.${nameInQuery(url, error.value)}: ${message}`;
   const path =
     first && "path" in first && typeof first.path === "string" ? first.path.slice(1).replaceAll("/", ".") : "";
-  const message = first && "message" in first && typeof first.message === "string" ? first.message : "invalid";
-  const words = first && "schema" in first ? first.schema.enum : undefined;
-  if (Array.isArray(words)) return `${error.type}.${path}: Expected one of ${words.join(", ")}`;
-  return `${error.type}${path === "" ? "" : `.${path}`}: ${message}`;
+  const place = `${error.type}${path === "" ? "" : `.${path}`}`;
+  const schema: TSchema | undefined = first && "schema" in first ? first.schema : undefined;
+  if (Array.isArray(schema?.enum)) return `${place}: Expected one of ${schema.enum.join(", ")}`;
+  const [, number] = Array.isArray(schema?.anyOf) ? schema.anyOf : []; // a number in a query: its text, or itself
+  return number?.type === "integer" || number?.type === "number"
+    ? `${place}: Expected ${number.type}`
+    : `${place}: ${message}`;
+}
+
+function nameInQuery(url: string, value: unknown): string {
+  const [name] = [...new URL(url).searchParams].find(([, text]) => Number(text) === value) ?? ["value"];
+  return name;
 }

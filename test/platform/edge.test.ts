@@ -153,6 +153,14 @@ describe("a body for /api", () => {
     expect(answer.body.errors[0].message).toStartWith("body.permissions.1: Expected one of run, tags:read, ");
   });
 
+  test.each([
+    ["x", "query.limit: Expected number"],
+    ["0", "query.limit: Expected number to be greater or equal to 1"],
+  ])("whose query says limit=%s is told which field is wrong", async (limit, words) => {
+    const answer = await house.api("GET", `/api/agents/webhook-agent?prefix=a&limit=${limit}`);
+    expect([answer.status, answer.body.errors[0].message]).toEqual([400, words]);
+  });
+
   test("with a key nobody knows is refused", async () => {
     const answer = await send('{"id":"abc","admin":true}', "application/json");
     expect([answer.status, (await answer.json()).errors[0].message]).toEqual([400, "body.admin: Unexpected property"]);
