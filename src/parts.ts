@@ -140,6 +140,7 @@ export function openParts({ settings, log, threads, embedFolder, env, now }: Mac
     secrets,
     env,
     deliver: agents.deliver,
+    classes: agents.classes,
     requireOurs: origins.requireOurs,
     log,
     metrics,

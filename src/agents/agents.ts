@@ -203,6 +203,11 @@ export function createAgents(parts: AgentsParts) {
       if (!stopped) await roster.resume();
     },
     liveMax: limits.liveMax,
+    /** Names of those that load. */
+    async classes(): Promise<ReadonlySet<string>> {
+      await ready();
+      return new Set(catalog.list().map(({ className }) => className));
+    },
     dataFolder,
     pathOf: (className: string, name: string) => databasePath(agentsFolder(dataFolder), className, name),
     catalog,

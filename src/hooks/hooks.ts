@@ -32,6 +32,8 @@ type HookParts = {
   secrets: Secrets;
   env: Record<string, string | undefined>;
   deliver: Deliver;
+  /** Those that can be delivered to. */
+  classes: () => Promise<ReadonlySet<string>>;
   requireOurs: (request: Request) => void;
   log: Log;
   metrics: Metrics;
@@ -118,6 +120,7 @@ export function createHooks(parts: HookParts) {
     /** Since the start. */
     tally: (source: string) => ({ done: doneBy.get(source) ?? 0, rejected: intake.rejected(source) }),
     publicUrl,
+    classes: parts.classes,
     isUp: (): boolean => journal.isUp(),
     envFor: sources.envFor,
     /** What people call it: the sender's own name, and which one of several. */

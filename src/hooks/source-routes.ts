@@ -8,7 +8,7 @@ import type { Hooks } from "./hooks.ts";
 import * as model from "./model.ts";
 import { isPresetName, PRESETS, presetOf } from "./presets.ts";
 import { sampleRequest } from "./samples.ts";
-import { countsOf, toSourceView } from "./views.ts";
+import { lookAround, toSourceView } from "./views.ts";
 
 const SourceParams = t.Object({ source: model.SourceName });
 
@@ -16,7 +16,7 @@ export type HookRouteParts = { hooks: Hooks; guard: Guard; now: () => number };
 
 export function hookSourceRoutes({ hooks, guard, now }: HookRouteParts) {
   const { sources, journal, dispatch } = hooks;
-  const view = async (name: string) => toSourceView(sources.get(name), hooks, await countsOf(hooks));
+  const view = async (name: string) => toSourceView(sources.get(name), hooks, await lookAround(hooks));
 
   async function pause(name: string, paused: boolean) {
     const source = sources.change(name, { paused });
@@ -56,8 +56,8 @@ export function hookSourceRoutes({ hooks, guard, now }: HookRouteParts) {
     .get(
       "/sources",
       async () => {
-        const counts = await countsOf(hooks);
-        return ok(sources.all().map((source) => toSourceView(source, hooks, counts)));
+        const around = await lookAround(hooks);
+        return ok(sources.all().map((source) => toSourceView(source, hooks, around)));
       },
       {
         needs: "agents:read",

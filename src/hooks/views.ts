@@ -7,16 +7,21 @@ import type { DeliveryView, RejectionView, SourceView } from "./model.ts";
 import { presetOf } from "./presets.ts";
 import { type Source, variablesOf } from "./sources.ts";
 
-type Counts = Map<string, Record<string, number>>;
+/** What the sources' views have in common, asked for once however many are shown. */
+type Around = { counts: Map<string, Record<string, number>>; classes: ReadonlySet<string> };
 
-export async function countsOf({ journal }: Hooks): Promise<Counts> {
-  const { counts } = await journal.ask("counts", {});
-  const all: Counts = new Map();
-  for (const { source, status, count } of counts) all.set(source, { ...all.get(source), [status]: count });
-  return all;
+export async function lookAround({ journal, classes }: Hooks): Promise<Around> {
+  const asked = await journal.ask("counts", {});
+  const counts: Around["counts"] = new Map();
+  for (const { source, status, count } of asked.counts) counts.set(source, { ...counts.get(source), [status]: count });
+  return { counts, classes: await classes() };
 }
 
-export function toSourceView(source: Source, { sources, tally, publicUrl }: Hooks, counts: Counts): SourceView {
+export function toSourceView(
+  source: Source,
+  { sources, tally, publicUrl }: Hooks,
+  { counts, classes }: Around,
+): SourceView {
   const info = sources.secretInfo(source.name);
   return {
     name: source.name,
@@ -41,7 +46,12 @@ export function toSourceView(source: Source, { sources, tally, publicUrl }: Hook
       created_at: timeOf(createdMs),
       expires_at: timeOf(expiresMs),
     })),
-    warnings: warningsOf(source, info.length, publicUrl),
+    warnings: [
+      ...warningsOf(source, info.length, publicUrl),
+      ...(classes.has(source.className)
+        ? []
+        : [`There is no agent class ${source.className} that loads: deliveries are kept until there is one.`]),
+    ],
     counters: { pending: 0, held: 0, dead: 0, ...counts.get(source.name), ...tally(source.name) },
   };
 }
