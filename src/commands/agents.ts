@@ -33,7 +33,7 @@ export const agents: Command = {
   options: { prefix: { type: "string" } },
   async run(context) {
     const [verb = "", ...args] = context.args;
-    const [least, most, run] = VERBS[verb] ?? [];
+    const [least, most, run] = (Object.hasOwn(VERBS, verb) ? VERBS[verb] : undefined) ?? []; // not every object's `constructor`
     if (least === undefined || most === undefined || !run) {
       throw new CommandError(`say one of ${Object.keys(VERBS).join(", ")}`, 2);
     }
@@ -54,9 +54,15 @@ async function list({ api, options, out }: CommandContext, [className]: readonly
   }
   const { classes, broken } = Value.Parse(Overview, await api.call("GET", "/api/agents"));
   for (const one of classes)
-    out(`${one.class}  ${one.agents} agents, ${one.live} live  ${one.file === null ? "built in" : fromHere(one.file)}`);
+    out(
+      `${one.class}  ${toCount(one.agents)}, ${one.live} live  ${one.file === null ? "built in" : fromHere(one.file)}`,
+    );
   for (const one of broken)
     out(`BROKEN  ${fromHere(one.file)}${one.line === null ? "" : `:${one.line}`}  ${one.message}`);
+}
+
+function toCount(agents: number): string {
+  return agents === 1 ? "1 agent" : `${agents} agents`;
 }
 
 /** As a person in this folder would type it. */

@@ -44,6 +44,11 @@ export class CommandError extends Error {
   }
 }
 
+/** A word that a verb would ignore is a mistake its caller should hear of. */
+export function noWords(words: readonly string[]): void {
+  if (words.length > 0) throw new CommandError(`unexpected: ${words.join(" ")}`, 2);
+}
+
 /** What fails on the way into the data folder is for the owner of the machine, who needs a sentence and not our stack. */
 export function inFolder<T>({ settings, log }: Machine, open: () => T): T {
   try {

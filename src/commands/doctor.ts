@@ -9,7 +9,7 @@ import { Value } from "@sinclair/typebox/value";
 import { freeBytes, networkFileSystem } from "../platform/disk.ts";
 import { readOwner } from "../platform/lock.ts";
 import type { Settings } from "../platform/settings.ts";
-import type { Command, CommandContext } from "./command.ts";
+import { type Command, type CommandContext, noWords } from "./command.ts";
 
 export type Finding = { level: "ok" | "note" | "bad"; says: string; fix?: string };
 type Patient = { settings: Settings; data: string; running: Running | undefined; nowMs: number };
@@ -41,7 +41,8 @@ export const doctor: Command = {
   summary: "check this machine: folders, limits, clock, disk, port; says what to do about each finding",
   usage: ["doctor [flags]"],
   async run(context) {
-    const { config, out } = context;
+    const { args, config, out } = context;
+    noWords(args);
     const data = resolve(config.settings.data);
     const patient: Patient = { settings: config.settings, data, running: await running(data), nowMs: Date.now() };
     const findings: Finding[] = config.warnings.map((says) => ({ level: "note", says }));

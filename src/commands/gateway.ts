@@ -1,7 +1,7 @@
 // gatehouse gateway: create and list gateways, switch authentication, make a run token.
 import { Type as t } from "@sinclair/typebox";
 import { Value } from "@sinclair/typebox/value";
-import { type Command, type CommandContext, CommandError } from "./command.ts";
+import { type Command, type CommandContext, CommandError, noWords } from "./command.ts";
 
 const One = t.Object({ id: t.String(), authentication: t.Optional(t.Boolean()), collect_logs: t.Boolean() });
 const Token = t.Object({ id: t.String(), token: t.String() });
@@ -26,7 +26,7 @@ export const gateway: Command = {
   options: { account: { type: "string" }, authentication: { type: "boolean" }, name: { type: "string" } },
   async run(context) {
     const [verb, second, third, ...rest] = context.args;
-    if (rest.length > 0) throw new CommandError(`unexpected: ${rest.join(" ")}`, 2);
+    noWords(rest);
     if (third === "") throw new CommandError("the gateway's id is empty", 2);
     if (verb === "create" && second !== undefined && third === undefined) return create(context, second);
     if (verb === "list" && second === undefined) return list(context);

@@ -107,8 +107,9 @@ const VERBS: Record<Verb, (context: CommandContext) => Promise<number>> = {
   },
   async rm({ args, api, out }) {
     const name = one("rm", args);
+    const { built_in } = await sourceOf({ api }, name);
     await api.call("DELETE", pathOf(name));
-    out(`removed ${name}`);
+    out(built_in ? `${name} is back to its preset; its stored secret is forgotten` : `removed ${name}`);
     return 0;
   },
   async secret({ args, options, api, out, stdin }) {
@@ -182,12 +183,12 @@ const VERBS: Record<Verb, (context: CommandContext) => Promise<number>> = {
     const answer = await api.fetch(`/api/hooks/tail${query}`, { headers: { accept: "text/event-stream" } });
     if (!answer.ok || !answer.body) throw new CommandError(`the server answered ${answer.status}`);
     let rest = "";
-    for await (const chunk of answer.body.pipeThrough(new TextDecoderStream())) {
+    for await (const chunk of untilCut(answer.body.pipeThrough(new TextDecoderStream()))) {
       const lines = `${rest}${chunk}`.split("\n");
       rest = lines.pop() ?? "";
       for (const line of lines) if (line.startsWith("data: ")) out(toTailLine(JSON.parse(line.slice(6))));
     }
-    return 0;
+    throw new CommandError("the server has stopped");
   },
   async replay({ args, options, api, out }) {
     const filter = Object.fromEntries(
@@ -237,6 +238,16 @@ const VERBS: Record<Verb, (context: CommandContext) => Promise<number>> = {
   },
 };
 
+/** A server that stops, or dies, ends the stream; why is in its own log. */
+async function* untilCut(stream: ReadableStream<string>): AsyncGenerator<string> {
+  const reader = stream.getReader();
+  for (;;) {
+    const { value, done } = await reader.read().catch(() => ({ value: undefined, done: true }));
+    if (done || value === undefined) return;
+    yield value;
+  }
+}
+
 function show<T>({ options, out }: CommandContext, rows: T[], print: (row: T) => void): void {
   if (options.json) out(JSON.stringify(rows, null, 2));
   else rows.forEach(print);
@@ -258,7 +269,7 @@ function none(verb: Verb, args: readonly string[]): void {
 
 const pathOf = (name: string): string => `/api/hooks/sources/${encodeURIComponent(name)}`;
 
-async function sourceOf({ api }: CommandContext, name: string): Promise<Static<typeof SourceView>> {
+async function sourceOf({ api }: Pick<CommandContext, "api">, name: string): Promise<Static<typeof SourceView>> {
   return Value.Parse(SourceView, await api.call("GET", pathOf(name)));
 }
 

@@ -2,7 +2,7 @@
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { SCAFFOLD } from "../agents/scaffold.ts";
-import { type Command, CommandError } from "./command.ts";
+import { type Command, noWords } from "./command.ts";
 
 /** Generated, and only useful when it fits this version. */
 const ALWAYS_WRITTEN = "types/gatehouse.d.ts";
@@ -11,7 +11,7 @@ export const init: Command = {
   summary: "make an agents folder with an example",
   usage: ["init [FOLDER]"],
   async run({ args: [folder, ...rest], config, out }) {
-    if (rest.length > 0) throw new CommandError(`unexpected: ${rest.join(" ")}`, 2);
+    noWords(rest);
     const root = folder ?? config.settings.agents;
     for (const [name, text] of Object.entries(SCAFFOLD)) {
       const path = join(root, name);

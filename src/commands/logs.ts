@@ -1,7 +1,7 @@
 // gatehouse logs: watch requests as they come, and sum up what was spent.
 import { Type as t } from "@sinclair/typebox";
 import { Value } from "@sinclair/typebox/value";
-import { type Command, type CommandContext, CommandError } from "./command.ts";
+import { type Command, type CommandContext, CommandError, noWords } from "./command.ts";
 
 const Row = t.Object({
   id: t.String(),
@@ -43,7 +43,7 @@ export const logs: Command = {
   options: { account: { type: "string" }, days: { type: "string" }, once: { type: "boolean" } },
   async run(context) {
     const [verb, gateway = "default", ...rest] = context.args;
-    if (rest.length > 0) throw new CommandError(`unexpected: ${rest.join(" ")}`, 2);
+    noWords(rest);
     if (gateway === "") throw new CommandError("the gateway's id is empty", 2);
     if (verb === "tail") return tail(context, gateway);
     if (verb === "stats") return stats(context, gateway);

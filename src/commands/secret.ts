@@ -2,7 +2,7 @@
 import { Type as t } from "@sinclair/typebox";
 import { Value } from "@sinclair/typebox/value";
 import { toKebab } from "../agents/runtime/names.ts";
-import { type Command, CommandError } from "./command.ts";
+import { type Command, CommandError, noWords } from "./command.ts";
 
 const Listed = t.Array(t.Object({ name: t.String(), from: t.String(), updated_at: t.Union([t.String(), t.Null()]) }));
 
@@ -10,7 +10,7 @@ export const secret: Command = {
   summary: "set, list and remove the secrets of an agent class",
   usage: ["secret set CLASS NAME   (the value comes from standard input)", "secret list CLASS", "secret rm CLASS NAME"],
   async run({ args: [verb, className, name, ...rest], api, out, stdin }) {
-    if (rest.length > 0) throw new CommandError(`unexpected: ${rest.join(" ")}`, 2);
+    noWords(rest);
     if (className === undefined) throw new CommandError("say: secret set CLASS NAME, list CLASS, or rm CLASS NAME", 2);
     const kebab = toKebab(className); // as people write it: ChatRoom is chat-room
     const at = `/api/agent-secrets/${encodeURIComponent(kebab)}`;

@@ -1,7 +1,7 @@
 // gatehouse service: a systemd unit that gives the server what it needs and nothing else.
 import { resolve } from "node:path";
 import { at, type Config, LEAVES } from "../platform/config.ts";
-import type { Command } from "./command.ts";
+import { type Command, noWords } from "./command.ts";
 
 const DESCRIPTORS = 65_536; // five per live agent, and one per connection
 const PRIVILEGED_PORTS = 1_024;
@@ -11,14 +11,15 @@ export const service: Command = {
   summary: "print a hardened systemd unit for this executable and these settings",
   usage: ["service [--user NAME] [flags] > /etc/systemd/system/gatehouse.service"],
   options: { user: { type: "string" } },
-  async run({ config, options, out, err }) {
+  async run({ args, config, options, out, err }) {
+    noWords(args);
     const user = typeof options.user === "string" ? options.user : "gatehouse";
     const executable = Bun.isStandaloneExecutable ? process.execPath : "/usr/local/bin/gatehouse";
     out(toUnit({ config, user, executable, cwd: process.cwd() }));
     const data = resolve(config.settings.data);
     err("Then, as root:");
     err(`  useradd --system --home-dir ${data} --shell /usr/sbin/nologin ${user}   # once`);
-    err(`  install -d -m 700 -o ${user} -g ${user} ${data}`);
+    err(`  install -d -m 700 ${data} && chown -R ${user}: ${data}`);
     err("  systemctl daemon-reload && systemctl enable --now gatehouse");
     err(`  cat ${data}/first-start.txt   # how to get in`);
     for (const { path, variable } of secretsFromElsewhere(config)) {

@@ -31,9 +31,9 @@ export const tags: Command = {
   summary: "read, set, find, export and import tags of resources",
   usage: [
     ...Object.values(USAGE),
-    "  everywhere: [--account ID, default home] [--json]",
-    "  get, set, rm: [--zone ID] [--worker ID] [--application ID] where the type needs it",
-    "  FILTER: key, key=value, key=v1,v2, '!key', 'key!=value'; all must hold",
+    "tags …                (everywhere: [--account ID, default home] [--json])",
+    "tags get|set|rm …     (where the type needs it: [--zone ID] [--worker ID] [--application ID])",
+    "tags find|export …    (FILTER: key, key=value, key=v1,v2, '!key', 'key!=value'; all must hold)",
   ],
   options: {
     account: { type: "string" },

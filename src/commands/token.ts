@@ -2,7 +2,8 @@
 
 import { Type as t } from "@sinclair/typebox";
 import { Value } from "@sinclair/typebox/value";
-import { type Command, CommandError } from "./command.ts";
+import { PERMISSIONS } from "../platform/permissions.ts";
+import { type Command, CommandError, noWords } from "./command.ts";
 
 const Token = t.Object({
   id: t.String(),
@@ -35,11 +36,13 @@ export const token: Command = {
     expires: { type: "string" },
   },
   async run({ args: [verb, subject, ...rest], options, api, out }) {
-    if (rest.length > 0) throw new CommandError(`unexpected: ${rest.join(" ")}`, 2);
+    noWords(rest);
     if (verb === "create") {
       const name = subject ?? (options.admin ? "admin from the command line" : undefined);
       if (name === undefined)
         throw new CommandError("a token needs a name: gatehouse token create NAME --permission run", 2);
+      if (!options.admin && options.permission === undefined)
+        throw new CommandError(`say what it may do, --permission and one of ${PERMISSIONS.join(", ")}`, 2);
       const made = await api.call("POST", "/api/tokens", {
         name,
         permissions: options.admin ? ["admin"] : (options.permission ?? []),
@@ -55,6 +58,7 @@ export const token: Command = {
       return 0;
     }
     if (verb === "list") {
+      noWords(subject === undefined ? [] : [subject]);
       for (const one of Value.Parse(t.Array(Token), await api.call("GET", "/api/tokens"))) {
         const place = [one.account_id, one.gateway_id, one.agent_class, one.agent_name].filter(Boolean).join("/");
         const used = one.last_used_at ? `used ${one.last_used_at}` : "never used";
@@ -68,6 +72,6 @@ export const token: Command = {
       out(`revoked ${subject}`);
       return 0;
     }
-    throw new CommandError("say create, list or revoke", 2);
+    throw new CommandError("say create, list or revoke ID", 2);
   },
 };

@@ -27,6 +27,7 @@ describe("refuses", () => {
   test.each([
     [["agents"], "say one of list"],
     [["agents", "fly"], "say one of list"],
+    [["agents", "constructor"], "say one of list"],
     [["agents", "show", "counter"], "help agents"],
     [["agents", "rm", "counter", "never"], "There is no such agent"],
     [["agents", "call", "nobody", "a", "add"], "There is no agent class"],
@@ -101,6 +102,7 @@ test("agents are listed, shown, asked, copied and destroyed", async () => {
   expect(copy.query("select count from history").all()).toEqual([{ count: 2 }]);
   expect((await gatehouse(folder, ["agents", "rm", "counter", "a"])).out).toBe("destroyed counter/a");
   expect((await gatehouse(folder, ["agents", "list", "counter"])).out).toMatch(/^b /);
+  expect((await gatehouse(folder, ["agents", "list"])).out).toContain("counter  1 agent, 0 live");
 }, 60_000);
 
 test("a query that does not end is ended", async () => {

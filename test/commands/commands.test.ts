@@ -49,9 +49,16 @@ describe("what is called wrongly ends with 2 and a sentence", () => {
     [["--admin-token-file", "."], ". cannot be read"],
     [["--prot", "80"], "--prot"],
     [["--port", "x"], "port (--port)"],
-    [["token"], "create, list or revoke"],
+    [["token"], "create, list or revoke ID"],
     [["token", "create"], "needs a name"],
+    [["token", "create", "laptop"], "--permission and one of run, tags:read"],
+    [["token", "list", "mine"], "unexpected: mine"],
     [["account", "create", "a", "name", "of", "words"], "unexpected: of words"],
+    [["account", "list", "mine"], "unexpected: mine"],
+    [["config", "port"], "unexpected: port"],
+    [["version", "now"], "unexpected: now"],
+    [["doctor", "now"], "unexpected: now"],
+    [["service", "start"], "unexpected: start"],
     [["--config", "missing.toml"], "missing.toml does not exist"],
     [["serve", "now"], "unexpected: now"],
   ])("%p", async (args, sentence) => {
@@ -109,6 +116,11 @@ test("config prints each setting with its origin and hides secrets", async () =>
   expect(out).toContain('log = "warn"   # GATEHOUSE_LOG');
   expect(out).toContain("admin_token = ********   # GATEHOUSE_ADMIN_TOKEN");
   expect(out).not.toContain("xxxx");
+});
+
+test("service says who must own a folder that somebody has already used", async () => {
+  const { code, err } = await run(["service", "--user", "pi"]);
+  expect([code, err]).toEqual([0, expect.stringContaining(`install -d -m 700 ${data} && chown -R pi: ${data}`)]);
 });
 
 test("version names the program, the commit and Bun", async () => {

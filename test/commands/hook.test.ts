@@ -88,8 +88,11 @@ test("a secret from standard input or made here, a sample, and the delivery it b
   expect((await run(["list"])).out).toContain("my-sonarr");
   expect((await run(["set", "my-sonarr", "--verify", "none"])).code).toBe(0);
   expect((await run(["show", "my-sonarr"])).out).toContain("OPEN TO EVERYONE");
-  expect((await run(["rm", "my-sonarr"])).code).toBe(0);
-}, 30_000); // nine processes, one after another
+  expect(await run(["rm", "my-sonarr"])).toMatchObject({ code: 0, out: "removed my-sonarr" });
+  await run(["secret", "gitlab", "--generate"]);
+  expect((await run(["rm", "gitlab"])).out).toBe("gitlab is back to its preset; its stored secret is forgotten");
+  expect((await run(["show", "gitlab"])).out).toContain("no secret");
+}, 30_000); // a dozen processes, one after another
 
 test("replay, rejections and the curl export", async () => {
   await sendGithub(house, "cli/one", { id: "cli-1" });
@@ -154,6 +157,21 @@ test("tail ends quietly when whoever read it has left", async () => {
     await Bun.sleep(20);
   }
   expect([await child.exited, await new Response(child.stderr).text()]).toEqual([0, ""]);
+});
+
+test("tail ends with a sentence and no stack when the server stops", async () => {
+  const brief = await startHookHouse({ settings: { stop_ms: 0 } });
+  const child = begin(["tail", "github"], join(brief.folder, "data"));
+  const reader = child.stdout.getReader();
+  const first = reader.read();
+  let attempt = 0;
+  const knock = () => sendGithub(brief, "cli/stop", { id: `stop-${++attempt}` });
+  while (!(await Promise.race([first.then(() => true), knock().then(() => Bun.sleep(50).then(() => false))])));
+  await brief[Symbol.asyncDispose]();
+  expect([await child.exited, await new Response(child.stderr).text()]).toEqual([
+    1,
+    "gatehouse: the server has stopped\n",
+  ]);
 });
 
 test("tail beside no server says so and leaves the folder to one", async () => {
