@@ -40,7 +40,7 @@ export function createApp(parts: Parts) {
       closeOnBackpressureLimit: true,
     },
   });
-  let document: Promise<object> | undefined;
+  let document: object | undefined;
 
   return app
     .use(

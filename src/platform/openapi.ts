@@ -1,15 +1,14 @@
-// The OpenAPI document: what the Swagger plugin says of our routes, made valid 3.1 and complete.
-import { swagger } from "@elysiajs/swagger";
-import { toOpenAPIPath } from "@elysiajs/swagger/utils";
-import { type AnyElysia, Elysia } from "elysia";
+// The OpenAPI document: what the Swagger plugin reads out of our routes' schemas, made valid 3.1 and complete.
+import { registerSchemaPath, toOpenAPIPath } from "@elysiajs/swagger/utils";
+import type { AnyElysia } from "elysia";
 import { ERRORS, type ErrorCode } from "./errors.ts";
 import { VERSION } from "./version.ts";
 
 type Json = { [name: string]: Json } | Json[] | string | number | boolean | null;
 type Table = { [name: string]: Json };
-type Route = { method: string; path: string; hooks?: { detail?: Record<string, unknown> } };
+type Route = AnyElysia["routes"][number];
 
-const METHODS = ["get", "post", "put", "patch", "delete"];
+const METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"] as const;
 
 const DOCUMENTATION = {
   openapi: "3.1.0",
@@ -40,40 +39,36 @@ const DOCUMENTATION = {
   },
 };
 
-/** Asked from an instance that never listens: the plugin would otherwise serve a page of its own, from a CDN. */
-export async function openApiDocument(app: AnyElysia): Promise<Table> {
-  // `never`: the plugin types a document as 3.0 with every word a literal; ours is 3.1 (it has `const`), and checked by a test.
-  const plugin = swagger({ path: "/swagger", documentation: DOCUMENTATION as never, excludeStaticFile: false });
-  const answer = await new Elysia().use(app).use(plugin).handle(new Request("http://localhost/swagger/json"));
-  const document: Json = toJson(await answer.text());
-  return complete(isTable(document) ? document : {}, app.routes);
-}
-
-/** Our own routes are the list; of the plugin's entry for each we keep what it derived from the schemas. */
-function complete(document: Table, routes: readonly Route[]): Table {
-  const derived = asTable(document.paths);
+/** From the routes alone: an app that is used by another one, as the plugin wants it, no longer knows its own server. */
+export function openApiDocument({ routes }: AnyElysia): Table {
   const paths: Record<string, Table> = {};
   for (const route of routes) {
     if (route.hooks?.detail?.hide === true) continue;
     const path = toPath(route.path);
-    const known = asTable(derived[toOpenAPIPath(route.path)]);
     const operations = paths[path] ?? {};
-    for (const method of route.method === "ALL" ? METHODS : [route.method.toLowerCase()]) {
-      operations[method] = toOperation(asTable(known[method]), route, path, method);
+    for (const method of route.method === "ALL" ? METHODS : [route.method]) {
+      operations[method.toLowerCase()] = toOperation(derive(route, method), route, path, method.toLowerCase());
     }
     paths[path] = operations;
   }
-  return { ...document, paths };
+  return { ...DOCUMENTATION, paths };
+}
+
+/** What the plugin makes of one route's schemas. */
+function derive({ path, hooks }: Route, method: string): Table {
+  const schema = {};
+  registerSchemaPath({ schema, hook: hooks, method, path, models: {}, contentType: hooks?.type });
+  const paths = asTable(toJson(JSON.stringify(schema)));
+  return asTable(asTable(paths[toOpenAPIPath(path)])[method.toLowerCase()]);
 }
 
 function toOperation(known: Table, { hooks, path: routePath }: Route, path: string, method: string): Table {
-  const detail = asTable(toJson(JSON.stringify(hooks?.detail ?? {})));
-  const { "x-needs": needs, "x-errors": errors, hide: _hide, ...said } = detail;
+  const { "x-needs": needs, "x-errors": errors, ...said } = asTable(toJson(JSON.stringify(hooks?.detail ?? {})));
   const parameters = toParameters(known.parameters, path);
   const body = asTable(said.requestBody ?? known.requestBody);
   return {
-    ...known,
     ...said,
+    ...(known.tags !== undefined && { tags: known.tags }),
     // No `_`: Swagger UI takes one in a deep link for an old way to write a space, and complains.
     operationId: `${method}${path.replace(/[^A-Za-z0-9]+(\w?)/g, (_, letter) => letter.toUpperCase())}`,
     ...(parameters.length > 0 && { parameters }),
@@ -119,7 +114,8 @@ function toResponses(known: Table, codes: readonly ErrorCode[], path: string): T
       }),
     };
   }
-  return Object.keys(responses).length > 0 ? responses : { 200: { description: "Done" } };
+  const succeeds = Object.keys(responses).some((status) => Number(status) < 400);
+  return succeeds ? responses : { 200: { description: "Done" }, ...responses };
 }
 
 /** Path parameters are all listed, required and typed; examples belong to the schema. */

@@ -20,6 +20,16 @@ test("the document is valid 3.1", async () => {
   await SwaggerParser.validate(structuredClone(document));
 });
 
+test("a server that was asked for it still opens WebSockets", async () => {
+  const socket = new WebSocket(`${house.url.replace("http", "ws")}/agents/webhook-agent/a?token=${house.adminToken}`);
+  const first = await new Promise((resolve, reject) => {
+    socket.onmessage = ({ data }) => resolve(JSON.parse(String(data)).type);
+    socket.onclose = reject;
+  });
+  socket.close();
+  expect(first).toBe("cf_agent_identity");
+});
+
 test("it lists every route, wildcards included", () => {
   const listed = new Set(
     Object.entries(document.paths).flatMap(([path, item]) =>
