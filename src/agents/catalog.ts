@@ -1,7 +1,7 @@
 // Which agent classes exist right now: the built-in ones and the user's files, looked at again whenever a file changes.
-import { type FSWatcher, watch } from "node:fs";
+import { existsSync, type FSWatcher, statSync, watch } from "node:fs";
 import { readdir } from "node:fs/promises";
-import { basename, join, resolve } from "node:path";
+import { basename, dirname, join, relative, resolve, sep } from "node:path";
 import type { Log } from "../platform/log.ts";
 import type { ClassDescription, DescribeRequest, Description } from "./describe-worker.ts";
 import type { ClassSource, Problem } from "./protocol.ts";
@@ -40,7 +40,7 @@ export function openCatalog({ folder, describe, describeMsMax, filesMax, log, on
   /** Classes of broken files, as they were when they last loaded. */
   let parked = new Map<string, AgentClassEntry>();
   let builtIn: AgentClassEntry[] = [];
-  const watchers = new Map<string, FSWatcher>();
+  const watchers = new Map<string, { watcher: FSWatcher; inode: number | undefined }>();
   let timer: Timer | undefined;
   let looking: Promise<void> = Promise.resolve();
   let closed = false;
@@ -136,21 +136,25 @@ export function openCatalog({ folder, describe, describeMsMax, filesMax, log, on
   }
 
   /** Folder by folder, because a recursive watch would take one watch per folder of node_modules too. */
+  /** And the one above: only there is it seen that the folder itself came, went or is another one now. */
   async function watchFolders(): Promise<void> {
-    const folders = await foldersOf(root);
-    for (const [path, watcher] of watchers) {
-      if (folders.includes(path)) continue;
+    const above = nearestTo(root);
+    const wanted = new Map([above, ...(await foldersOf(root))].map((path) => [path, inodeOf(path)]));
+    for (const [path, { watcher, inode }] of watchers) {
+      if (wanted.get(path) === inode) continue;
       watcher.close();
       watchers.delete(path);
     }
-    for (const path of folders) {
+    const [awaited] = relative(above, root).split(sep);
+    for (const [path, inode] of wanted) {
       if (watchers.has(path) || closed) continue;
+      const matters = (name: string): boolean => (path === above ? name === awaited : !NOT_OURS.test(name));
       try {
         const watcher = watch(path, (_, name) => {
-          if (name === null || !NOT_OURS.test(String(name))) lookSoon();
+          if (name === null || matters(String(name))) lookSoon();
         });
         watcher.on("error", lookSoon); // the folder went away
-        watchers.set(path, watcher);
+        watchers.set(path, { watcher, inode });
       } catch (error) {
         log.warn("agents.unwatched", { folder: path, error }); // out of watches: a restart still picks changes up
       }
@@ -198,7 +202,7 @@ export function openCatalog({ folder, describe, describeMsMax, filesMax, log, on
     async close(): Promise<void> {
       closed = true;
       clearTimeout(timer);
-      for (const watcher of watchers.values()) watcher.close();
+      for (const { watcher } of watchers.values()) watcher.close();
       await looking;
     },
   };
@@ -224,6 +228,14 @@ async function foldersOf(root: string): Promise<string[]> {
   }
   return found;
 }
+
+/** The nearest folder above that exists. */
+function nearestTo(path: string): string {
+  const above = dirname(path);
+  return above === path || existsSync(above) ? above : nearestTo(above);
+}
+
+const inodeOf = (path: string): number | undefined => statSync(path, { throwIfNoEntry: false })?.ino;
 
 async function mapBounded<T, R>(items: T[], atOnce: number, task: (item: T) => Promise<R>): Promise<R[]> {
   const results: R[] = new Array(items.length);

@@ -1,6 +1,6 @@
 // What management shows of agents: rows of the ledger, joined with who is live, and what a thread says about itself.
 
-import { mkdirSync, rmSync } from "node:fs";
+import { mkdirSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { type Static, type TSchema, Type as t } from "@sinclair/typebox";
 import { Value } from "@sinclair/typebox/value";
@@ -73,7 +73,7 @@ export function createViews(agents: Agents) {
       next_due_at: row.due_ms === null ? null : toTime(row.due_ms),
       connections: seat?.audience.clients.size ?? 0,
       queue_length: row.queue_length,
-      bytes: row.bytes,
+      bytes: seat?.host ? bytesOnDisk(agents.pathOf(row.class, row.name)) : row.bytes,
     };
   }
 
@@ -166,4 +166,9 @@ export function createViews(agents: Agents) {
     dead: async (className: string, name: string) =>
       (await ask(DeadLetters, className, name, "dead")).map(({ diedAt, ...one }) => ({ ...one, died_at: diedAt })),
   };
+}
+
+/** Of one that is live the ledger knows only what it had when it last slept. */
+function bytesOnDisk(path: string): number {
+  return [path, `${path}-wal`].reduce((sum, file) => sum + (statSync(file, { throwIfNoEntry: false })?.size ?? 0), 0);
 }

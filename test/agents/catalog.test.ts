@@ -154,6 +154,17 @@ describe("a change", () => {
     expect(agents.catalog.broken().length).toBe(1);
   });
 
+  test("that makes the folder, or takes it away and brings it back, is seen too", async () => {
+    await using agents = await startAgents();
+    for (const made of [1, 2]) {
+      await rm(agents.agentsFolder, { recursive: true, force: true });
+      await until(() => agents.catalog.get("thing") === undefined);
+      await agents.write({ "thing.ts": version(made) });
+      await until(() => agents.catalog.get("thing") !== undefined);
+      expect(await agents.call("thing", "a", "version", [])).toBe(made);
+    }
+  });
+
   test("may use a package that was installed after the folder was first looked at", async () => {
     await using agents = await startAgents({ files: { "thing.ts": version(1) } });
     await agents.write({

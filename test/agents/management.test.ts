@@ -65,6 +65,7 @@ test("classes, broken files and agents are listed, page by page", async () => {
   expect(body.result.threads).toMatchObject({ live: 3 });
   const first = await house.api("GET", "/api/agents/desk?limit=2");
   expect(first.body.result.map((row: { name: string }) => row.name)).toEqual(["aa", "ab"]);
+  expect(first.body.result[0].bytes).toBeGreaterThan(4_096); // of a live one too
   const second = await house.api("GET", `/api/agents/desk?limit=2&cursor=${first.body.result_info.cursor}`);
   expect(second.body.result.map((row: { name: string }) => row.name)).toEqual(["b"]);
   const prefixed = await house.api("GET", "/api/agents/desk?prefix=a");
