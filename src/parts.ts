@@ -212,6 +212,7 @@ export function openParts({ settings, log, threads, embedFolder, env, now }: Mac
       journal: hooks.isUp(),
     }),
     async drain() {
+      hooks.tail.hangUp();
       agents.hangUp();
     },
     async close() {

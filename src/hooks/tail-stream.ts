@@ -1,6 +1,6 @@
 // The live tail as server-sent events. A watcher that reads too slowly loses events, not the server its memory.
 import { AppError } from "../platform/errors.ts";
-import type { Tail, TailEvent } from "./tail.ts";
+import type { Tail } from "./tail.ts";
 
 const BEHIND_MAX = 1_000; // events waiting for one watcher; further ones are dropped until it has caught up
 const BEAT_MS = 15_000; // proxies cut what is silent
@@ -15,8 +15,14 @@ export function tailStream(tail: Tail, source: string | undefined): Response {
         const put = (text: string): void => {
           if ((controller.desiredSize ?? 0) > 0) controller.enqueue(encoder.encode(text));
         };
-        stop = tail.watch((event: TailEvent) => {
-          if (source === undefined || event.source === source) put(`data: ${JSON.stringify(event)}\n\n`);
+        stop = tail.watch({
+          see(event) {
+            if (source === undefined || event.source === source) put(`data: ${JSON.stringify(event)}\n\n`);
+          },
+          end() {
+            clearInterval(beat);
+            controller.close();
+          },
         });
         if (!stop) throw new AppError("access.slow_down", { say: "Too many are watching already" });
         put(": watching\n\n");

@@ -19,21 +19,27 @@ export type TailEvent =
     }
   | { kind: "rejection"; at: string; source: string; stage: string; verdict: string; status: number; address: string };
 
+type Watcher = { see(event: TailEvent): void; end(): void };
 export type Tail = ReturnType<typeof createTail>;
 
 const WATCHERS_MAX = 100;
 
 export function createTail() {
-  const watchers = new Set<(event: TailEvent) => void>();
+  const watchers = new Set<Watcher>();
   const publish = (event: TailEvent): void => {
-    for (const watcher of watchers) watcher(event);
+    for (const { see } of watchers) see(event);
   };
   return {
     /** Returns how to stop; undefined when enough are watching already. */
-    watch(watcher: (event: TailEvent) => void): (() => void) | undefined {
+    watch(watcher: Watcher): (() => void) | undefined {
       if (watchers.size >= WATCHERS_MAX) return undefined;
       watchers.add(watcher);
       return () => void watchers.delete(watcher);
+    },
+    /** A listener that stops would wait for them. */
+    hangUp(): void {
+      for (const { end } of watchers) end();
+      watchers.clear();
     },
     delivery(
       row: Pick<DeliveryRow, "id" | "source" | "class" | "name" | "type" | "title" | "attempts">,
