@@ -67,10 +67,10 @@ async function run(argv: string[]): Promise<number> {
   const [first = "serve"] = argv;
   const verb = first.startsWith("-") ? "serve" : first;
   const command = commandOf(verb);
-  if (verb === "help" || argv.includes("--help") || argv.includes("-h"))
-    return help(commandOf(argv[1] ?? "") ?? command);
   if (argv[0] === "--version") return run(["version"]);
-  if (verb !== "serve" && !command) throw new CommandError(`"${verb}" is no command; gatehouse help lists them`, 2);
+  if (verb === "help") return help(argv[1]);
+  if (argv.includes("--help") || argv.includes("-h")) return help(first === verb ? verb : undefined);
+  if (verb !== "serve" && !command) throw unknown(verb);
 
   const { positionals, settingFlags, options } = parseFlags(first === verb ? argv.slice(1) : argv, command);
   const config = readConfig(settingFlags);
@@ -165,9 +165,15 @@ function toMachine({ settings }: Config): Machine {
   return { settings, log, threads: THREADS, embedFolder: EMBED_FOLDER, env: process.env, now: Date.now };
 }
 
-function help(command: Command | undefined): number {
-  if (command) {
-    for (const usage of command.usage) print(`gatehouse ${usage}`);
+function unknown(verb: string): CommandError {
+  return new CommandError(`"${verb}" is no command; gatehouse help lists them`, 2);
+}
+
+function help(verb: string | undefined): number {
+  if (verb !== undefined && verb !== "help") {
+    const usage = verb === "serve" ? [SERVE_USAGE] : commandOf(verb)?.usage;
+    if (!usage) throw unknown(verb);
+    for (const line of usage) print(`gatehouse ${line}`);
     return 0;
   }
   print("gatehouse: AI gateway, webhook agents and resource tags in one process");

@@ -153,7 +153,7 @@ export const TokenName = t.Optional(
 export const ProviderWrite = t.Object(
   {
     name: t.String({ minLength: 1, maxLength: 100 }),
-    slug: t.String({ pattern: "^[a-z0-9]+(?:-[a-z0-9]+)*$", minLength: 1, maxLength: 50 }),
+    slug: t.String({ pattern: "^[a-z0-9]+(?:-[a-z0-9]+)*$", minLength: 1, maxLength: 50, examples: ["my-server"] }),
     base_url: t.String({ format: "base-url", maxLength: 2048, examples: ["http://192.168.1.5:11434/v1"] }),
     description: t.Optional(t.String({ maxLength: 2000 })),
     link: t.Optional(t.String({ maxLength: 2048 })),

@@ -208,9 +208,9 @@ function toSentence(error: ValidationError, url: string): string {
   const schema: TSchema | undefined = first && "schema" in first ? first.schema : undefined;
   if (Array.isArray(schema?.enum)) return `${place}: Expected one of ${schema.enum.join(", ")}`;
   const [, number] = Array.isArray(schema?.anyOf) ? schema.anyOf : []; // a number in a query: its text, or itself
-  return number?.type === "integer" || number?.type === "number"
-    ? `${place}: Expected ${number.type}`
-    : `${place}: ${message}`;
+  if (number?.type === "integer" || number?.type === "number") return `${place}: Expected ${number.type}`;
+  const [example] = typeof schema?.pattern === "string" ? (schema.examples ?? []) : [];
+  return `${place}: ${message}${example === undefined ? "" : `, as in ${example}`}`;
 }
 
 function nameInQuery(url: string, value: unknown): string {

@@ -45,6 +45,7 @@ describe("what is called wrongly ends with 2 and a sentence", () => {
   test.each([
     [["nonsense"], '"nonsense" is no command'],
     [["constructor"], '"constructor" is no command'],
+    [["help", "hooks"], '"hooks" is no command'],
     [["--config", "."], ". cannot be read"],
     [["--admin-token-file", "."], ". cannot be read"],
     [["--prot", "80"], "--prot"],

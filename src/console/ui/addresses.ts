@@ -10,7 +10,7 @@ export function addressesOf(origin: string): Address[] {
   return [
     {
       title: "Gateway",
-      says: "Clients change their base address to this and a provider's name, nothing else.",
+      says: "Clients change their base address to this and a provider's name, and carry a token of the gateway's.",
       url: gateway,
       rest: "/{provider}",
       samples: [
