@@ -10,7 +10,7 @@ import { createCapture, HEAD_BYTES_MAX, PACKED_HEAD_BYTES_MAX, TAIL_BYTES_MAX } 
 import { offeredToken, withoutToken } from "./credential.ts";
 import { toDownstream, toUpstream } from "./headers.ts";
 import { asksForUsage } from "./include-usage.ts";
-import type { Captured, LogRecord, Outcome } from "./logs/protocol.ts";
+import { type Captured, CLIENT_LEFT, type LogRecord, type Outcome } from "./logs/protocol.ts";
 import { type Head, mark, type Passage, toPassage, toRecord } from "./passage.ts";
 import { type Provider, upstreamUrl } from "./providers.ts";
 import { parseLine } from "./request-line.ts";
@@ -21,7 +21,6 @@ import type { Exchange, Upstream } from "./upstream.ts";
 
 /** A JSON answer of known length up to this is read whole: for small ones that is faster than a stream. */
 const ANSWER_BYTES_MAX = 1024 * 1024;
-const CLIENT_LEFT = 499; // nobody reads it; the log does
 
 type ProxyParts = {
   access: Pick<Access, "byToken">;
@@ -101,6 +100,7 @@ export function createProxy(parts: ProxyParts): Forward {
     const body = asked ?? sent.bytes ?? sent.stream ?? null;
     const { signal } = request;
     const it = upstream.send({ url, method, headers, body, signal, firstByteMsMax: passage.firstByteMsMax });
+    if (sent.stream) sent.moved = () => it.sending();
     try {
       const response = await it.response;
       it.heard();
@@ -116,8 +116,10 @@ export function createProxy(parts: ProxyParts): Forward {
       }
       return streamed(it, response, passage, sent, head, asked !== undefined);
     } catch (error) {
+      const outcome = it.cutBy ?? "upstream_failed";
+      it.cut(outcome); // whatever is still to come, nobody will read it
       it.close();
-      throw failed(passage, error, sent, it.cutBy ?? "upstream_failed", overheadMs);
+      throw failed(passage, error, sent, outcome, overheadMs);
     }
   }
 

@@ -258,6 +258,17 @@ describe("a provider that dies", () => {
     expect((await chat()).status).toBe(502);
   });
 
+  test("or answers with what is no status is a 502, and its stream is ended", async () => {
+    const arrived = Promise.withResolvers<Socket>();
+    serve = (socket) => {
+      socket.write(EVENTS.replace("200 OK", "600 Odd"));
+      socket.write(chunked("data: 1\n\n"));
+      arrived.resolve(socket);
+    };
+    expect((await chat()).status).toBe(502);
+    await closed(await arrived.promise);
+  });
+
   test("or was never there is a 502, logged", async () => {
     await using gone = await startGatewayHouse("http://127.0.0.1:1");
     await gone.setGateway({ authentication: false });
@@ -480,6 +491,22 @@ describe("requests", () => {
     }
   }, 30_000);
 
+  test("an upload that takes longer than a provider may be silent is no silence", async () => {
+    serve = (socket) => {
+      socket.on("data", (chunk) => {
+        if (chunk.includes(END)) socket.end("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok");
+      });
+    };
+    const pieces = async function* () {
+      for (let index = 0; index < 20; index++) {
+        await Bun.sleep(100); // the condition is the time itself: twice the limit
+        yield new Uint8Array(1_000);
+      }
+    };
+    const answer = await fetch(`${house.base}/openai/files`, { method: "POST", body: pieces() as never });
+    expect([answer.status, await answer.text()]).toEqual([200, "ok"]);
+  });
+
   test("an answer that comes before the upload is through reaches the client", async () => {
     serve = (socket) => {
       socket.write(
@@ -523,6 +550,12 @@ describe("asking for usage", () => {
     expect(asked()).toContain('"stream_options":{"include_usage":true}');
     expect(asked()).toMatch(/accept-encoding: identity/i); // in a compressed stream the chunk could not be found
     expect(await lastLog(answer)).toMatchObject({ tokens_in: 11, tokens_out: 22, estimated: false });
+  });
+
+  test("changes nothing else: a number too large for JavaScript arrives as it was written", async () => {
+    const asked = answerWith(first, extra);
+    await (await chat({ body: '{"seed":9223372036854775807,"stream":true}' })).text();
+    expect(asked()).toEndWith('{"stream_options":{"include_usage":true},"seed":9223372036854775807,"stream":true}');
   });
 
   test("leaves a client alone that has said what it wants", async () => {

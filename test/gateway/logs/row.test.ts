@@ -83,8 +83,23 @@ describe("estimates", () => {
       { requestType: "multipart/form-data; boundary=x" },
       { request: bytes("--x"), head: bytes("{}") },
     );
-    for (const it of [list, error, upload]) expect([it.usage, it.estimated, it.cost]).toEqual([{}, false, null]);
+    const left = await row(
+      { status: 429, outcome: "client_left" },
+      { request: chat.request, head: bytes('{"error":{"mess') },
+    );
+    for (const it of [list, error, upload, left]) expect([it.usage, it.estimated, it.cost]).toEqual([{}, false, null]);
   });
+});
+
+test.each([
+  ["v1/messages/count_tokens", '{"input_tokens":14}'],
+  ["v1beta/models/gemini-2.5-flash:countTokens", '{"totalTokens":31}'],
+  ["responses/input_tokens", '{"object":"response.input_tokens","input_tokens":11}'],
+  ["v1/tokenize", '{"tokens":[1,2],"text":"Hello"}'],
+  ["moderations", '{"id":"m","results":[]}'],
+])("a question about a prompt costs nothing: %s", async (path, answer) => {
+  const it = await row({ path }, { request: bytes(CHAT_REQUEST), head: bytes(answer) });
+  expect([it.usage, it.estimated, it.cost]).toEqual([{}, false, null]);
 });
 
 describe("compressed answers are read", () => {
@@ -175,7 +190,9 @@ describe("metadata", () => {
 test("a caller's own cost wins and is marked; a broken one is ignored", async () => {
   const own = await row({ customCost: '{"per_token_in":0.001,"per_token_out":0.01}' }, chat);
   expect([own.cost, own.customCost]).toEqual([2, true]);
-  const broken = await row({ customCost: '{"per_token_in":-1}' }, chat);
-  expect(broken.customCost).toBe(false);
-  expect(broken.cost).toBeCloseTo(0.00021, 9);
+  for (const rate of ["-1", "1e308", '"1"', "null"]) {
+    const broken = await row({ customCost: `{"per_token_in":${rate}}` }, chat);
+    expect(broken.customCost).toBe(false);
+    expect(broken.cost).toBeCloseTo(0.00021, 9);
+  }
 });
