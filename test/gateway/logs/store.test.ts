@@ -1,6 +1,6 @@
 // The real threads on a real file: what is recorded can be read at once, questions page, failure stays contained.
 import { afterEach, beforeEach, expect, test } from "bun:test";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { ListQuery, WriterSetup } from "../../../src/gateway/logs/protocol.ts";
@@ -169,6 +169,14 @@ test("deletes, takes feedback, and gives a range of figures", async () => {
   expect((await store.list(ask())).rows.map(({ id, feedback }) => [id, feedback])).toEqual([[record.id, 1]]);
 });
 
+test("what was recorded just before is judged and deleted too, though it is not yet written", async () => {
+  const record = recordOf();
+  store.record(record, { head: bytes(CHAT_ANSWER) });
+  expect(await store.setFeedback("home/default", record.id, { score: 7 })).toBe(true);
+  store.record(recordOf(), { head: bytes(CHAT_ANSWER) });
+  expect(await store.remove({ gateway: "home/default", filters: [] })).toBe(2);
+});
+
 test("rows survive a stop and a start", async () => {
   store.record(recordOf(), {});
   await store.stop();
@@ -189,4 +197,14 @@ test("a database that cannot be opened costs the logs, never the caller", async 
   expect(() => store.record(recordOf(), {})).not.toThrow();
   await expect(store.list(ask())).rejects.toThrow();
   expect(lines.some((line) => line.includes("gateway.logs.open_failed"))).toBe(true);
+});
+
+test("a question after one that found no database is answered once there is one", async () => {
+  await store.stop();
+  const path = join(folder, "later.db");
+  mkdirSync(path);
+  store = start({ path });
+  await expect(store.list(ask())).rejects.toThrow();
+  rmdirSync(path);
+  expect(await store.list(ask())).toMatchObject({ rows: [], total: 0 });
 });

@@ -8,7 +8,7 @@ import { LOG_MIGRATIONS } from "../../../src/gateway/logs/schema.ts";
 import { createLogWriter } from "../../../src/gateway/logs/writer.ts";
 import { createPricing } from "../../../src/gateway/pricing.ts";
 import { openDatabase } from "../../../src/platform/sqlite.ts";
-import { bytes, CHAT_ANSWER, recordOf } from "../support/records.ts";
+import { bytes, CHAT_ANSWER, CHAT_REQUEST, recordOf } from "../support/records.ts";
 
 const NONE: Retention = { rowsMax: 0, daysMax: 0, bytesMax: 0 };
 const NOW = Date.now();
@@ -68,6 +68,38 @@ describe("by count", () => {
     await it.write(many(5), new Uint8Array());
     expect(count()).toBe(4);
   });
+});
+
+test("rows that a full disk turned away are not counted: the next ones push out nobody", async () => {
+  const it = writer({ rowsMax: 15 });
+  const records = many(10);
+  await it.write(records, new Uint8Array());
+  const pages = db.query<{ page_count: number }, []>("pragma page_count").get()?.page_count ?? 0;
+  db.run(`pragma max_page_count = ${pages}`);
+  await expect(it.write(many(2_000), new Uint8Array())).rejects.toThrow("full");
+  db.run("pragma max_page_count = 1000000");
+  await it.write(many(5), new Uint8Array());
+  expect(count()).toBe(15);
+  expect(ids().slice(0, 10)).toEqual(records.map(({ id }) => id));
+});
+
+test("a cap that was lowered is reached in slices, so that no batch waits long", async () => {
+  const it = writer();
+  await it.write(many(5_000), new Uint8Array());
+  const lowered = writer({ rowsMax: 10 });
+  await lowered.write(many(1), new Uint8Array());
+  expect(count()).toBe(3_001);
+  await lowered.sweep();
+  expect(count()).toBe(10);
+});
+
+test("what a client that left had asked is priced, also when it is the first thing ever", async () => {
+  const request = bytes(CHAT_REQUEST);
+  const left = { status: 499, outcome: "client_left", requestBytes: request.byteLength } as const;
+  await writer().write(many(1, { ...left, request: [0, request.byteLength] }), request);
+  const row = db.query<{ tokens_in: number; cost: number }, []>("select tokens_in, cost from logs").get();
+  expect(row?.tokens_in).toBeGreaterThan(0);
+  expect(row?.cost).toBeGreaterThan(0);
 });
 
 test("by age: deletes what is a millisecond past the limit and keeps what is at it", async () => {
