@@ -218,6 +218,8 @@ describe("headers on the way up", () => {
       "x-real-ip": "1.2.3.4",
       "cf-connecting-ip": "1.2.3.4",
       "true-client-ip": "1.2.3.4",
+      "tailscale-user-login": "me@example.org",
+      "remote-user": "me",
       "gw-aig-metadata": "{}",
       "cf-aig-custom-cost": "{}",
       "gw-aig-anything": "1",
@@ -290,6 +292,26 @@ test("no credential of anybody is in the log database, nor in the log lines", as
   }
 });
 
+describe("odd figures", () => {
+  const ask = async (usage: object, headers: Record<string, string> = {}) => {
+    answer = () => Response.json({ model: "m", usage });
+    const got = await fetch(`${house.base}/openai/chat/completions`, { method: "POST", headers, body: "{}" });
+    return (await house.logs()).find(({ id }) => id === got.headers.get("gw-aig-log-id"));
+  };
+
+  test.each([12.5, 1e300, -1])("of a provider cost nobody a row: %d tokens", async (prompt_tokens) =>
+    expect(await ask({ prompt_tokens, completion_tokens: 7 })).toMatchObject({ tokens_in: null, tokens_out: 7 }),
+  );
+
+  test("of a caller cost nobody the list", async () =>
+    expect(
+      await ask(
+        { prompt_tokens: 1_000, completion_tokens: 7 },
+        { "gw-aig-custom-cost": '{"per_token_in":1e308,"total_cost":1e308}' },
+      ),
+    ).toMatchObject({ tokens_in: 1_000, cost: null, custom_cost: false }));
+});
+
 describe("a provider that answers with the headers it was sent", () => {
   const ask = (headers: Record<string, string>, query = "") =>
     fetch(`${house.base}/openai/echo${query}`, { method: "POST", headers, body: "{}" });
@@ -307,6 +329,11 @@ describe("a provider that answers with the headers it was sent", () => {
         new Response(Bun.gzipSync(text), {
           headers: { "content-type": "application/json", "content-encoding": "gzip" },
         }),
+    ],
+    [
+      "plain under the name of an encoding that nobody knows",
+      (text: string) =>
+        new Response(text, { headers: { "content-type": "application/json", "content-encoding": "x-none" } }),
     ],
   ])("puts no key into the logged body, %s", async (_, write) => {
     const keys = ["sk-echoed-secret-1", "sk-echoed-secret-2", "AIza-echoed-secret"];
