@@ -111,7 +111,8 @@ export function createProxy(parts: ProxyParts): Forward {
       if (fits) {
         it.waiting();
         const bytes = await response.bytes();
-        logged(it, passage, sent, head, "answered", endsOf(bytes), bytes.byteLength);
+        it.close();
+        logged(passage, sent, head, "answered", endsOf(bytes), bytes.byteLength);
         return new Response(bytes, response);
       }
       return streamed(it, response, passage, sent, head, asked !== undefined);
@@ -138,8 +139,9 @@ export function createProxy(parts: ProxyParts): Forward {
     const end = (outcome: Outcome): void => {
       if (ended) return;
       ended = true;
+      it.close();
       const tail = capture.tail();
-      logged(it, passage, sent, head, outcome, { head: capture.head(), ...(tail && { tail }) }, capture.total);
+      logged(passage, sent, head, outcome, { head: capture.head(), ...(tail && { tail }) }, capture.total);
     };
     if (!body || passage.method === "HEAD" || status === 204 || status === 304) {
       end("answered");
@@ -160,7 +162,6 @@ export function createProxy(parts: ProxyParts): Forward {
   }
 
   function logged(
-    it: Exchange,
     passage: Passage,
     sent: Sent,
     head: Head,
@@ -168,7 +169,6 @@ export function createProxy(parts: ProxyParts): Forward {
     captured: Captured,
     responseBytes: number,
   ): void {
-    it.close();
     counted(passage, head.status);
     if (!passage.collect || isGone(passage)) return;
     captured.request = keptOf(sent);
@@ -182,11 +182,8 @@ export function createProxy(parts: ProxyParts): Forward {
     mark(headers, passage, overheadMs, false);
     const said = new AppError(code, { headers: headers.toJSON(), cause: error });
     const status = outcome === "client_left" ? CLIENT_LEFT : said.status;
-    counted(passage, status);
     const none: Head = { status, firstByteMs: undefined, responseType: undefined, responseEncoding: undefined };
-    if (passage.collect && !isGone(passage)) {
-      record(toRecord(passage, sent, none, outcome, 0), { request: keptOf(sent) });
-    }
+    logged(passage, sent, none, outcome, {}, 0);
     return said;
   }
 

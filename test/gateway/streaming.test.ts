@@ -1,7 +1,10 @@
 // Streams over real sockets: not a byte more or less, no waiting for each other's end, and leaving means leaving.
+import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { createHash } from "node:crypto";
+import { rmSync } from "node:fs";
 import { connect, type Socket } from "node:net";
+import { join } from "node:path";
 import { brotliCompressSync, gzipSync, zstdCompressSync } from "node:zlib";
 import { Elysia } from "elysia";
 import { gatewayRoutes } from "../../src/gateway/routes.ts";
@@ -278,6 +281,27 @@ describe("a provider that dies", () => {
   });
 });
 
+test("a stop in mid-stream ends the call to the provider and keeps its row", async () => {
+  const arrived = Promise.withResolvers<Socket>();
+  serve = (socket) => {
+    socket.write(EVENTS);
+    socket.write(chunked("data: 1\n\n"));
+    arrived.resolve(socket);
+  };
+  const stopped = await startGatewayHouse(provider.url, {}, { stop_ms: 50 });
+  await stopped.setGateway({ authentication: false });
+  const answer = await fetch(`${stopped.base}/openai/x`);
+  await stopped.stop();
+  await closed(await arrived.promise);
+  await expect(answer.text()).rejects.toThrow();
+  const db = new Database(join(stopped.folder, "data", "logs.db"), { readonly: true });
+  expect(db.query("select id, outcome from logs").all()).toEqual([
+    { id: answer.headers.get("gw-aig-log-id"), outcome: "client_left" },
+  ]);
+  db.close();
+  rmSync(stopped.folder, { recursive: true });
+});
+
 describe("a provider that is silent", () => {
   test("before its answer is given up: 504", async () => {
     serve = () => {};
@@ -463,7 +487,7 @@ describe("requests", () => {
             }
           }
           if (received === piece.length * count) {
-            socket.write("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok");
+            socket.end("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok");
             done.resolve();
           }
         };

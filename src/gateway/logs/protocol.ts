@@ -64,7 +64,8 @@ export type WriterSetup = {
   prices: Record<string, PriceSetting>;
 };
 
-export type Filter = { key: string; operator: "eq" | "neq" | "contains" | "lt" | "gt"; value: (string | null)[] };
+export const OPERATORS = ["eq", "neq", "contains", "lt", "gt"] as const;
+export type Filter = { key: string; operator: (typeof OPERATORS)[number]; value: (string | null)[] };
 export type Selection = { gateway: string; filters: Filter[]; search?: string };
 export type ListQuery = Selection & {
   page: number;

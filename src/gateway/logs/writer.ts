@@ -25,9 +25,10 @@ const INSERT_ROWS = 10;
 const BODY_BYTES_MAX = 256 * 1024; // of each stored body; the rest of a long one is not evidence anybody reads
 const DAY_MS = 86_400_000;
 
-type Entry = { seq: number; row: Row; captured: Captured };
+type Entry = { row: Row; captured: Captured };
 
 export function createLogWriter({ db, pricing, retention, caps, now, pause }: WriterParts) {
+  const lastSeq = db.prepare<{ seq: number | null }, []>("select max(seq) as seq from logs");
   const insertOne = db.prepare(insertOf(1));
   const insertSome = db.prepare(insertOf(INSERT_ROWS));
   const insertBodies = db.prepare(
@@ -43,8 +44,6 @@ export function createLogWriter({ db, pricing, retention, caps, now, pause }: Wr
   );
   const pageBytes = db.query<{ page_size: number }, []>("pragma page_size").get()?.page_size ?? 4_096;
 
-  let lastSeq = db.query<{ seq: number | null }, []>("select max(seq) as seq from logs").get()?.seq ?? 0;
-
   async function write(records: PackedRecord[], bytes: Uint8Array): Promise<number> {
     if (records.some(isCharged)) await pricing.load();
     const entries: Entry[] = [];
@@ -59,7 +58,7 @@ export function createLogWriter({ db, pricing, retention, caps, now, pause }: Wr
       if (request) captured.request = bytes.subarray(request[0], request[0] + request[1]);
       if (head) captured.head = bytes.subarray(head[0], head[0] + head[1]);
       if (tail) captured.tail = bytes.subarray(tail[0], tail[0] + tail[1]);
-      entries.push({ seq: ++lastSeq, row: toRow(record, captured, pricing), captured });
+      entries.push({ row: toRow(record, captured, pricing), captured });
     }
     store(entries);
     rowsOf = counts;
@@ -68,12 +67,14 @@ export function createLogWriter({ db, pricing, retention, caps, now, pause }: Wr
   }
 
   const store = db.transaction((entries: Entry[]) => {
+    const seq = (lastSeq.get()?.seq ?? 0) + 1; // of the first; said and not left to SQLite, because bodies follow by it
+    const values = entries.map(({ row }, index) => toValues(seq + index, row));
     let at = 0;
-    for (; at + INSERT_ROWS <= entries.length; at += INSERT_ROWS) {
-      insertSome.run(...entries.slice(at, at + INSERT_ROWS).flatMap(toValues));
-    }
-    for (const entry of entries.slice(at)) insertOne.run(...toValues(entry));
-    for (const { seq, row, captured } of entries) if (row.record.payload) keepBodies(seq, row.record, captured);
+    for (; at + INSERT_ROWS <= values.length; at += INSERT_ROWS)
+      insertSome.run(...values.slice(at, at + INSERT_ROWS).flat());
+    for (; at < values.length; at++) insertOne.run(...(values[at] ?? []));
+    for (const [index, { row, captured }] of entries.entries())
+      if (row.record.payload) keepBodies(seq + index, row.record, captured);
   });
 
   function keepBodies(seq: number, record: Row["record"], { request, head, tail }: Captured): void {
@@ -240,7 +241,7 @@ function insertOf(rows: number): string {
 }
 
 /** In the order of the columns above. Spelled out: this runs for every request. */
-function toValues({ seq, row }: Entry): (string | number | null)[] {
+function toValues(seq: number, row: Row): (string | number | null)[] {
   const { record, usage } = row;
   return [
     seq,
