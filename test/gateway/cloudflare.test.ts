@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import Cloudflare from "cloudflare";
 import {
   CHAT,
+  closeAll,
   type FakeProvider,
   failureOf,
   type GatewayHouse,
@@ -27,10 +28,7 @@ beforeAll(async () => {
   house = await startGatewayHouse(provider.url);
   client = new Cloudflare({ apiToken: house.adminToken, baseURL: `${house.url}/api`, maxRetries: 0 });
 });
-afterAll(async () => {
-  await house[Symbol.asyncDispose]();
-  await provider[Symbol.asyncDispose]();
-});
+afterAll(() => closeAll(house, provider));
 
 const FIRST = {
   cache_invalidate_on_update: true,

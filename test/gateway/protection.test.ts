@@ -2,7 +2,14 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { connect } from "node:net";
 import { join } from "node:path";
-import { type FakeProvider, type GatewayHouse, startGatewayHouse, startProvider } from "./support/provider.ts";
+import {
+  closeAll,
+  type FakeProvider,
+  type GatewayHouse,
+  startGatewayHouse,
+  startOpenHouse,
+  startProvider,
+} from "./support/provider.ts";
 
 let provider: FakeProvider;
 let trap: FakeProvider;
@@ -11,12 +18,9 @@ let answer: (request: Request) => Response;
 beforeAll(async () => {
   trap = startProvider(() => new Response("you should not be here"));
   provider = startProvider((request) => answer(request));
-  house = await startGatewayHouse(provider.url);
-  await house.setGateway({ authentication: false });
+  house = await startOpenHouse(provider.url);
 });
-afterAll(async () => {
-  for (const one of [house, provider, trap]) await one[Symbol.asyncDispose]();
-});
+afterAll(() => closeAll(house, provider, trap));
 beforeEach(() => {
   provider.seen.length = 0;
   trap.seen.length = 0;

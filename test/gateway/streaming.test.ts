@@ -11,11 +11,13 @@ import { gatewayRoutes } from "../../src/gateway/routes.ts";
 import { edge } from "../../src/platform/edge.ts";
 import {
   CHAT,
+  closeAll,
   type GatewayHouse,
   type RawProvider,
-  startGatewayHouse,
+  startOpenHouse,
   startProvider,
   startRawProvider,
+  streamOf,
   until,
 } from "./support/provider.ts";
 
@@ -25,13 +27,9 @@ let provider: RawProvider;
 let house: GatewayHouse;
 beforeAll(async () => {
   provider = await startRawProvider((socket, head) => serve(socket, head));
-  house = await startGatewayHouse(provider.url, { upstream_idle_ms: 1_000 });
-  await house.setGateway({ authentication: false });
+  house = await startOpenHouse(provider.url, { upstream_idle_ms: 1_000 });
 });
-afterAll(async () => {
-  await house[Symbol.asyncDispose]();
-  await provider[Symbol.asyncDispose]();
-});
+afterAll(() => closeAll(house, provider));
 
 const EVENTS =
   "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
@@ -40,6 +38,18 @@ const chunked = (bytes: string | Uint8Array): Buffer => {
   return Buffer.concat([Buffer.from(`${body.length.toString(16)}\r\n`), body, Buffer.from("\r\n")]);
 };
 const END = "0\r\n\r\n";
+const OK = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok";
+/** The provider answers with a stream that goes on after this; resolves with its socket. */
+const goesOnAfter = (piece: string): Promise<Socket> => {
+  const arrived = Promise.withResolvers<Socket>();
+  serve = (socket) => {
+    socket.write(EVENTS);
+    socket.write(chunked(piece));
+    arrived.resolve(socket);
+  };
+  return arrived.promise;
+};
+const port = () => Number(new URL(house.url).port);
 const chat = (init: BunFetchRequestInit = {}) =>
   fetch(`${house.base}/openai/chat/completions`, {
     method: "POST",
@@ -78,18 +88,13 @@ describe("leaving", () => {
   });
 
   test("in mid-stream ends the call too", async () => {
-    const arrived = Promise.withResolvers<Socket>();
-    serve = (socket) => {
-      socket.write(EVENTS);
-      socket.write(chunked('data: {"choices":[{"delta":{"content":"first"}}]}\n\n'));
-      arrived.resolve(socket);
-    };
+    const arrived = goesOnAfter('data: {"choices":[{"delta":{"content":"first"}}]}\n\n');
     const controller = new AbortController();
     const answer = await chat({ signal: controller.signal });
     const reader = answer.body?.getReader();
     expect(new TextDecoder().decode((await reader?.read())?.value)).toContain("first");
     controller.abort();
-    await closed(await arrived.promise);
+    await closed(await arrived);
     expect(await lastLog(answer)).toMatchObject({
       status_code: 200,
       success: false,
@@ -99,18 +104,12 @@ describe("leaving", () => {
   });
 
   test("by the socket alone, without a goodbye", async () => {
-    const arrived = Promise.withResolvers<Socket>();
-    serve = (socket) => {
-      socket.write(EVENTS);
-      socket.write(chunked("data: 1\n\n"));
-      arrived.resolve(socket);
-    };
-    const { port } = new URL(house.url);
-    const client = connect(Number(port), "127.0.0.1");
+    const arrived = goesOnAfter("data: 1\n\n");
+    const client = connect(port(), "127.0.0.1");
     client.write("GET /v1/home/default/openai/x HTTP/1.1\r\nHost: localhost\r\n\r\n");
     await new Promise((read) => client.once("data", read));
     client.destroy();
-    await closed(await arrived.promise);
+    await closed(await arrived);
   });
 });
 
@@ -118,16 +117,14 @@ test("150 clients that leave, before and in mid-stream, leave nothing behind and
   await using fake = startProvider(async (request) => {
     const kind = new URL(request.url).searchParams.get("kind");
     if (kind === "slow") await new Promise((gone) => request.signal.addEventListener("abort", gone));
-    const body = async function* () {
+    return streamOf(async function* () {
       yield "data: 1\n\n";
       if (kind === "endless") await new Promise((gone) => request.signal.addEventListener("abort", gone));
       await Bun.sleep(20);
       yield "data: 2\n\n";
-    };
-    return new Response(body as never, { headers: { "content-type": "text/event-stream" } });
+    });
   });
-  await using open = await startGatewayHouse(fake.url);
-  await open.setGateway({ authentication: false });
+  await using open = await startOpenHouse(fake.url);
   const leave = async (kind: string): Promise<void> => {
     const controller = new AbortController();
     const answer = fetch(`${open.base}/openai/x?kind=${kind}`, { signal: controller.signal });
@@ -168,8 +165,7 @@ test("a client that stalls makes the provider stall; nothing piles up in between
     };
     more();
   };
-  const { port } = new URL(house.url);
-  const client = connect(Number(port), "127.0.0.1");
+  const client = connect(port(), "127.0.0.1");
   client.pause();
   client.write("GET /v1/home/default/openai/big HTTP/1.1\r\nHost: localhost\r\n\r\n");
   // Stalled: the provider is blocked and its count no longer moves.
@@ -273,8 +269,7 @@ describe("a provider that dies", () => {
   });
 
   test("or was never there is a 502, logged", async () => {
-    await using gone = await startGatewayHouse("http://127.0.0.1:1");
-    await gone.setGateway({ authentication: false });
+    await using gone = await startOpenHouse("http://127.0.0.1:1");
     const answer = await fetch(`${gone.base}/openai/models`);
     expect(answer.status).toBe(502);
     expect((await gone.logs())[0]).toMatchObject({ id: answer.headers.get("gw-aig-log-id"), status_code: 502 });
@@ -282,17 +277,11 @@ describe("a provider that dies", () => {
 });
 
 test("a stop in mid-stream ends the call to the provider and keeps its row", async () => {
-  const arrived = Promise.withResolvers<Socket>();
-  serve = (socket) => {
-    socket.write(EVENTS);
-    socket.write(chunked("data: 1\n\n"));
-    arrived.resolve(socket);
-  };
-  const stopped = await startGatewayHouse(provider.url, {}, { stop_ms: 50 });
-  await stopped.setGateway({ authentication: false });
+  const arrived = goesOnAfter("data: 1\n\n");
+  const stopped = await startOpenHouse(provider.url, {}, { stop_ms: 50 });
   const answer = await fetch(`${stopped.base}/openai/x`);
   await stopped.stop();
-  await closed(await arrived.promise);
+  await closed(await arrived);
   await expect(answer.text()).rejects.toThrow();
   const db = new Database(join(stopped.folder, "data", "logs.db"), { readonly: true });
   expect(db.query("select id, outcome from logs").all()).toEqual([
@@ -312,15 +301,10 @@ describe("a provider that is silent", () => {
   });
 
   test("in mid-stream is cut, and the call to it ended", async () => {
-    const arrived = Promise.withResolvers<Socket>();
-    serve = (socket) => {
-      socket.write(EVENTS);
-      socket.write(chunked("data: 1\n\n"));
-      arrived.resolve(socket);
-    };
+    const arrived = goesOnAfter("data: 1\n\n");
     const answer = await chat();
     await expect(answer.text()).rejects.toThrow();
-    await closed(await arrived.promise);
+    await closed(await arrived);
     expect(await lastLog(answer)).toMatchObject({ outcome: "upstream_silent", success: false });
   });
 
@@ -362,8 +346,7 @@ test("a quiet stream outlives the server's own idle limit", async () => {
     socket.write(chunked("data: 1\n\n"));
     setTimeout(() => socket.write(Buffer.concat([chunked("data: 2\n\n"), Buffer.from(END)])), 9_000);
   };
-  await using quiet = await startGatewayHouse(provider.url);
-  await quiet.setGateway({ authentication: false });
+  await using quiet = await startOpenHouse(provider.url);
   const { parts } = quiet;
   const app = new Elysia()
     .use(edge({ ...parts, trustedProxies: [], trace: false, routes: () => [] }))
@@ -409,10 +392,9 @@ describe("compressed answers pass as they are", () => {
     let asked = "";
     serve = (socket, head) => {
       asked = head;
-      socket.end("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok");
+      socket.end(OK);
     };
-    const { port } = new URL(house.url);
-    const client = connect(Number(port), "127.0.0.1");
+    const client = connect(port(), "127.0.0.1");
     client.write("GET /v1/home/default/openai/x HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     await closed(client.resume());
     expect(asked).toMatch(/accept-encoding: identity/i);
@@ -422,8 +404,7 @@ describe("compressed answers pass as they are", () => {
 describe("requests", () => {
   test("a compressed body arrives as it was sent", async () => {
     await using fake = startProvider();
-    await using open = await startGatewayHouse(fake.url);
-    await open.setGateway({ authentication: false });
+    await using open = await startOpenHouse(fake.url);
     const body = zstdCompressSync('{"model":"gpt-4o-mini","messages":[]}');
     await fetch(`${open.base}/openai/chat/completions`, {
       method: "POST",
@@ -439,10 +420,9 @@ describe("requests", () => {
     let asked = "";
     serve = (socket, head) => {
       asked = head;
-      socket.end("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok");
+      socket.end(OK);
     };
-    const { port } = new URL(house.url);
-    const client = connect(Number(port), "127.0.0.1");
+    const client = connect(port(), "127.0.0.1");
     let got = "";
     client.on("data", (chunk) => {
       got += chunk.toString();
@@ -487,7 +467,7 @@ describe("requests", () => {
             }
           }
           if (received === piece.length * count) {
-            socket.end("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok");
+            socket.end(OK);
             done.resolve();
           }
         };
@@ -518,7 +498,7 @@ describe("requests", () => {
   test("an upload that takes longer than a provider may be silent is no silence", async () => {
     serve = (socket) => {
       socket.on("data", (chunk) => {
-        if (chunk.includes(END)) socket.end("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok");
+        if (chunk.includes(END)) socket.end(OK);
       });
     };
     const pieces = async function* () {
