@@ -148,8 +148,9 @@ export function createProxy(parts: ProxyParts): Forward {
       return new Response(null, { status, headers });
     }
     it.whenCut = () => end(it.cutBy ?? "stream_cut");
-    if (strip) headers.delete("content-length");
-    const source = strip && isEvents(head.responseType) && !packed ? withoutUsageChunk(body, capture.add) : body;
+    const shortened = strip && isEvents(head.responseType) && !packed;
+    if (shortened) headers.delete("content-length");
+    const source = shortened ? withoutUsageChunk(body, capture.add) : body;
     const watched = watchStream(source, {
       waiting: () => it.waiting(),
       chunk(bytes) {

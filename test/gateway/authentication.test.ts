@@ -206,6 +206,14 @@ describe("authentication off", () => {
   });
 });
 
+test("what was let through is counted by gateway, provider and status", async () => {
+  const name = 'gatehouse_gateway_requests_total{gateway="home/default",provider="openai",status="200"}';
+  const before = await metric(name);
+  await ask({ "gw-aig-authorization": house.runToken });
+  await ask({});
+  expect(await metric(name)).toBe(before + 1);
+});
+
 test("turning it on and off acts on the next request", async () => {
   await house.setGateway({ authentication: false });
   expect((await ask({})).status).toBe(200);

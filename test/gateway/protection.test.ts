@@ -141,6 +141,13 @@ describe("an operator's own provider", () => {
     expect(provider.seen).toEqual([]);
   });
 
+  test("a built-in home server is on this machine, and needs nobody's leave", async () => {
+    const row = house.parts.gateway.table.get("vllm");
+    if (row) row.base = provider.url;
+    expect((await fetch(`${house.base}/vllm/health`)).status).toBe(200);
+    expect(provider.seen[0]?.path).toBe("/health");
+  });
+
   test("a built-in home server that happens to be our own port is refused", async () => {
     await using own = await startGatewayHouse("http://127.0.0.1:1");
     const row = own.parts.gateway.table.get("llama-cpp");

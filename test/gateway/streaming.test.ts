@@ -1,7 +1,7 @@
 // Streams over real sockets: not a byte more or less, no waiting for each other's end, and leaving means leaving.
 import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { createHash } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import { rmSync } from "node:fs";
 import { connect, type Socket } from "node:net";
 import { join } from "node:path";
@@ -111,6 +111,23 @@ describe("leaving", () => {
     client.destroy();
     await closed(await arrived);
   });
+});
+
+test("a client that stalls and then leaves is in the log as one that left", async () => {
+  const body = Buffer.alloc(64 * 1024 * 1024, 120);
+  serve = (socket) => {
+    socket.write(OK.replace("2\r\n\r\nok", `${body.length}\r\n\r\n`));
+    socket.write(body);
+  };
+  const client = connect(port(), "127.0.0.1");
+  client.pause();
+  client.write("GET /v1/home/default/openai/stalls HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  await until(() => house.parts.gateway.inFlight() > 0);
+  await Bun.sleep(300); // until what the sockets hold is full: nobody reads from here on
+  client.destroy();
+  await until(() => house.parts.gateway.inFlight() === 0);
+  const [row] = await house.logs("?search=stalls");
+  expect(row).toMatchObject({ outcome: "client_left", success: false });
 });
 
 test("150 clients that leave, before and in mid-stream, leave nothing behind and disturb nobody", async () => {
@@ -300,6 +317,13 @@ describe("a provider that is silent", () => {
     expect(await lastLog(answer)).toMatchObject({ outcome: "upstream_silent", status_code: 504 });
   });
 
+  test("in the middle of an answer that is held is given up: 504", async () => {
+    serve = (socket) => void socket.write(OK.replace("2\r\n", "9\r\ncontent-type: application/json\r\n"));
+    const answer = await chat();
+    expect(answer.status).toBe(504);
+    expect(await lastLog(answer)).toMatchObject({ outcome: "upstream_silent", status_code: 504 });
+  });
+
   test("in mid-stream is cut, and the call to it ended", async () => {
     const arrived = goesOnAfter("data: 1\n\n");
     const answer = await chat();
@@ -337,6 +361,21 @@ describe("a provider that is silent", () => {
     for (let part = await reader?.read(); part && !part.done; part = await reader?.read()) total += part.value.length;
     expect(total).toBeGreaterThan(body.length / 2);
   });
+});
+
+test("an answer longer than a log keeps is counted by its end", async () => {
+  const body = JSON.stringify({ data: "x".repeat(400_000), usage: { prompt_tokens: 5, completion_tokens: 7 } });
+  const json = "content-type: application/json\r\n";
+  for (const known of [true, false]) {
+    serve = (socket) => {
+      const length = known ? `content-length: ${body.length}` : "transfer-encoding: chunked";
+      socket.write(`HTTP/1.1 200 OK\r\nconnection: close\r\n${json}${length}\r\n\r\n`);
+      socket.end(known ? body : Buffer.concat([chunked(body), Buffer.from(END)]));
+    };
+    const answer = await chat();
+    expect(await answer.text()).toBe(body);
+    expect(await lastLog(answer)).toMatchObject({ tokens_in: 5, tokens_out: 7, response_size: body.length });
+  }
 });
 
 test("a quiet stream outlives the server's own idle limit", async () => {
@@ -386,6 +425,22 @@ describe("compressed answers pass as they are", () => {
       expect(Buffer.from(await answer.bytes()).equals(packed)).toBe(true);
       expect((await lastLog(answer)).tokens_out).toBe(type === "application/json" ? 10 : 4);
     }
+  });
+
+  test("and are read to their end where that is within a mebibyte", async () => {
+    const noise = Array.from(
+      { length: 40 },
+      () => `data: {"model":"m","x":"${randomBytes(9_000).toString("hex")}"}\n\n`,
+    );
+    const packed = gzipSync(Buffer.concat([Buffer.from(noise.join("")), events]));
+    expect(packed.length).toBeGreaterThan(256 * 1024);
+    serve = (socket) => {
+      socket.write(EVENTS.replace("\r\n\r\n", "\r\ncontent-encoding: gzip\r\n\r\n"));
+      socket.end(Buffer.concat([chunked(packed), Buffer.from(END)]));
+    };
+    const answer = await chat({ headers: { "accept-encoding": "gzip", "content-type": "application/json" } });
+    expect((await answer.text()).endsWith(events.toString())).toBe(true);
+    expect(await lastLog(answer)).toMatchObject({ tokens_in: 3, tokens_out: 4, estimated: false });
   });
 
   test("and a client that asked for none gets none", async () => {
@@ -554,6 +609,13 @@ describe("asking for usage", () => {
     expect(asked()).toContain('"stream_options":{"include_usage":true}');
     expect(asked()).toMatch(/accept-encoding: identity/i); // in a compressed stream the chunk could not be found
     expect(await lastLog(answer)).toMatchObject({ tokens_in: 11, tokens_out: 22, estimated: false });
+  });
+
+  test("from a stream of known length too, whose length is then another", async () => {
+    const [head] = EVENTS.split("transfer-encoding");
+    serve = (socket) =>
+      void socket.end(`${head}content-length: ${first.length + extra.length}\r\n\r\n${first}${extra}`);
+    expect(await (await chat()).text()).toBe(first);
   });
 
   test("changes nothing else: a number too large for JavaScript arrives as it was written", async () => {
