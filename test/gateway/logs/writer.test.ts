@@ -159,6 +159,39 @@ test("bodies are stored only when asked for, up to 256 KiB each, and marked when
   expect(reader.body("home/default", none, "response")).toBeUndefined();
 });
 
+test("a body of which only a part was kept is marked, on either side", async () => {
+  const kept = bytes("only the beginning");
+  const whole = { requestBytes: kept.byteLength, responseBytes: kept.byteLength };
+  const spans: Partial<PackedRecord> = { request: [0, kept.byteLength], head: [0, kept.byteLength] };
+  const it = writer();
+  const marks = async (change: Partial<PackedRecord>) => {
+    const id = Bun.randomUUIDv7();
+    await it.write(many(1, { ...whole, ...spans, ...change, id }), kept);
+    const reader = createLogReader(db);
+    return (["request", "response"] as const).map((side) => reader.body("home/default", id, side)?.complete);
+  };
+  expect(await marks({})).toEqual([true, true]);
+  expect(await marks({ requestBytes: kept.byteLength + 1 })).toEqual([false, true]);
+  expect(await marks({ responseBytes: kept.byteLength + 1 })).toEqual([true, false]);
+  expect(await marks({ tail: [0, 1] })).toEqual([true, false]);
+});
+
+test("each of many bodies belongs to its own row, whatever the number of rows", async () => {
+  const it = writer();
+  const reader = createLogReader(db);
+  for (const rows of [1, 9, 10, 11, 23]) {
+    const records = many(rows).map((record, index) => ({
+      ...record,
+      head: [index, 1] as [number, number],
+      responseType: "text/plain",
+    }));
+    await it.write(records, Uint8Array.from(records.keys()));
+    for (const [index, { id }] of records.entries()) {
+      expect(reader.body("home/default", id, "response")?.bytes).toEqual(Uint8Array.of(index));
+    }
+  }
+});
+
 test("feedback reaches its row and no other gateway's", async () => {
   const id = Bun.randomUUIDv7();
   const it = writer();
