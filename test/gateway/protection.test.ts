@@ -231,6 +231,7 @@ describe("headers on the way up", () => {
       "true-client-ip": "1.2.3.4",
       "tailscale-user-login": "me@example.org",
       "remote-user": "me",
+      "cf-access-jwt-assertion": "ey",
       "gw-aig-metadata": "{}",
       "cf-aig-custom-cost": "{}",
       "gw-aig-anything": "1",
@@ -277,6 +278,23 @@ test("headers on the way down: what speaks about an origin would speak about our
   expect(got.headers.get("content-security-policy")).toBe("sandbox");
   expect(got.headers.get("x-content-type-options")).toBe("nosniff");
   expect(got.headers.get("x-ratelimit-remaining")).toBe("9");
+});
+
+test("what a provider says of itself is kept beside what we say", async () => {
+  const theirs = { "server-timing": "model;dur=9", "x-request-id": "req_1", "cache-control": "no-store" };
+  answer = () => new Response("data: 1\n\n", { headers: { ...theirs, "content-type": "text/event-stream" } });
+  const { headers } = await fetch(`${house.base}/openai/x`);
+  expect(headers.get("server-timing")).toMatch(/^model;dur=9, gateway;dur=\d+\.\d\d$/);
+  expect(headers.get("x-upstream-request-id")).toBe("req_1");
+  expect(headers.get("x-request-id")).toBe(headers.get("gw-aig-request-id"));
+  expect(headers.get("cache-control")).toBe("no-store");
+});
+
+test("an event id of 256 characters is echoed, and one of 257 is replaced by ours", async () => {
+  for (const chars of [256, 257]) {
+    const { headers } = await fetch(`${house.base}/openai/x`, { headers: { "gw-aig-event-id": "e".repeat(chars) } });
+    expect(headers.get("gw-aig-event-id")).toBe(chars === 256 ? "e".repeat(256) : headers.get("gw-aig-request-id"));
+  }
 });
 
 test("no credential of anybody is in the log database, nor in the log lines", async () => {
@@ -361,6 +379,11 @@ describe("a provider that answers with the headers it was sent", () => {
     await house.parts.gateway.logs.settled();
     for (const bytes of stored("logs.db", "logs.db-wal"))
       for (const key of keys) expect(bytes.includes(key)).toBe(false);
+  });
+
+  test("and a placeholder is no key: words like it stay", async () => {
+    answer = () => Response.json({ model: "an ollama model" });
+    expect(await responseOf(await ask({ authorization: "Bearer ollama" }))).toContain("an ollama model");
   });
 
   test("nor the key that an operator stored for it", async () => {

@@ -345,6 +345,18 @@ describe("a provider that is silent", () => {
     }
   });
 
+  test("for no longer than that: a limit that is met says nothing of the rest, and one that makes no sense is none", async () => {
+    for (const limit of ["100", "0", "-1", "1.5", "soon"]) {
+      serve = (socket) => {
+        socket.write(EVENTS);
+        socket.write(chunked("data: 1\n\n"));
+        setTimeout(() => socket.end(Buffer.concat([chunked("data: 2\n\n"), Buffer.from(END)])), 200);
+      };
+      const answer = await chat({ headers: { "gw-aig-request-timeout": limit } });
+      expect([answer.status, await answer.text()]).toEqual([200, "data: 1\n\ndata: 2\n\n"]);
+    }
+  });
+
   test("only towards us: a client that reads slowly is not silence", async () => {
     const body = Buffer.alloc(64 * 1024 * 1024, 120);
     serve = (socket) => {
@@ -376,6 +388,13 @@ test("an answer longer than a log keeps is counted by its end", async () => {
     expect(await answer.text()).toBe(body);
     expect(await lastLog(answer)).toMatchObject({ tokens_in: 5, tokens_out: 7, response_size: body.length });
   }
+});
+
+test("a header that the provider's Connection names goes no further", async () => {
+  serve = (socket) =>
+    void socket.end(OK.replace("close", "close, X-Hop").replace("\r\n", "\r\nx-hop: 1\r\nx-kept: 1\r\n"));
+  const { headers } = await chat();
+  expect([headers.has("x-hop"), headers.has("x-kept")]).toEqual([false, true]);
 });
 
 test("a quiet stream outlives the server's own idle limit", async () => {
@@ -453,6 +472,7 @@ describe("compressed answers pass as they are", () => {
     client.write("GET /v1/home/default/openai/x HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     await closed(client.resume());
     expect(asked).toMatch(/accept-encoding: identity/i);
+    expect(asked).toMatch(/user-agent: gatehouse/i); // it named none, and what our HTTP client is called is nobody's business
   });
 });
 
