@@ -31,7 +31,10 @@ export function holdsToken(name: string, headers: Headers, isToken: (value: stri
   const value = headers.get(name) ?? "";
   const parts = value.split(/[\s,]+/);
   // The last word whole as well: a token that somebody chose may have a comma in it.
-  return isToken(value.slice(value.lastIndexOf(" ") + 1)) || parts.some((part) => part.startsWith(TOKEN_PREFIX) || isToken(part));
+  return (
+    isToken(value.slice(value.lastIndexOf(" ") + 1)) ||
+    parts.some((part) => part.startsWith(TOKEN_PREFIX) || isToken(part))
+  );
 }
 
 /** Some providers take a key in the query, so a client may put ours there. Every other pair stays as it was written. */

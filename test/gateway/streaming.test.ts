@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { brotliCompressSync, gzipSync, zstdCompressSync } from "node:zlib";
 import { Elysia } from "elysia";
 import { gatewayRoutes } from "../../src/gateway/routes.ts";
+import { createUpstream } from "../../src/gateway/upstream.ts";
 import { edge } from "../../src/platform/edge.ts";
 import {
   CHAT,
@@ -128,6 +129,18 @@ test("a client that stalls and then leaves is in the log as one that left", asyn
   await until(() => house.parts.gateway.inFlight() === 0);
   const [row] = await house.logs("?search=stalls");
   expect(row).toMatchObject({ outcome: "client_left", success: false });
+});
+
+test("for a client that was gone before the call, none is made", async () => {
+  const upstream = createUpstream({ idleMsMax: 1_000, now: () => performance.now() });
+  serve = (socket) => void socket.end(OK);
+  const call = { url: provider.url, method: "GET", headers: new Headers(), body: null, firstByteMsMax: undefined };
+  const it = upstream.send({ ...call, signal: AbortSignal.abort() });
+  await expect(it.response).rejects.toThrow();
+  expect(it.cutBy).toBe("client_left");
+  it.close();
+  expect(upstream.count()).toBe(0);
+  upstream.stop();
 });
 
 test("150 clients that leave, before and in mid-stream, leave nothing behind and disturb nobody", async () => {
@@ -629,6 +642,25 @@ describe("asking for usage", () => {
     expect(asked()).toContain('"stream_options":{"include_usage":true}');
     expect(asked()).toMatch(/accept-encoding: identity/i); // in a compressed stream the chunk could not be found
     expect(await lastLog(answer)).toMatchObject({ tokens_in: 11, tokens_out: 22, estimated: false });
+  });
+
+  test("whichever line ends the provider writes", async () => {
+    const crlf = (text: string) => text.replaceAll("\n", "\r\n");
+    answerWith(crlf(first), crlf(extra), crlf("data: [DONE]\n\n"));
+    expect(await (await chat()).text()).toBe(crlf(`${first}data: [DONE]\n\n`));
+  });
+
+  test("and holds back no event that is longer than a mebibyte, nor the end of one that has none", async () => {
+    const long = `data: ${"x".repeat(1_100_000)}`;
+    const go = goesOnAfter(long);
+    const answer = await chat();
+    const reader = answer.body?.getReader();
+    const read = async () => (await reader?.read())?.value?.byteLength ?? 0;
+    let got = 0;
+    while (got < 1024 * 1024) got += await read();
+    (await go).end(Buffer.concat([chunked("the end"), Buffer.from(END)]));
+    for (let more = await read(); more > 0; more = await read()) got += more;
+    expect(got).toBe(long.length + "the end".length);
   });
 
   test("from a stream of known length too, whose length is then another", async () => {
