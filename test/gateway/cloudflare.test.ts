@@ -1,5 +1,7 @@
 // The official client drives settings, custom providers and logs, with only its base address changed.
+import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, expect, test } from "bun:test";
+import { join } from "node:path";
 import Cloudflare from "cloudflare";
 import {
   CHAT,
@@ -11,6 +13,7 @@ import {
   startProvider,
   until,
 } from "./support/provider.ts";
+import { recordOf } from "./support/records.ts";
 
 let provider: FakeProvider;
 let house: GatewayHouse;
@@ -378,4 +381,32 @@ test("both spellings of every response header, and our own time", async () => {
   expect([headers.get("gw-aig-step"), headers.get("gw-aig-cache-status")]).toEqual(["0", "MISS"]);
   expect(headers.get("gw-aig-log-id")).toBe(headers.get("x-request-id") ?? "");
   expect(headers.get("server-timing")).toMatch(/^gateway;dur=\d+\.\d\d$/);
+});
+
+test("credentials that come back hidden, as a client that writes all fields sends them, stay what they were", async () => {
+  const otel = [{ url: "https://otel.example", headers: { "x-key": "otel-key" }, authorization: "otel-auth" }];
+  await house.setGateway({ otel, stripe: { authorization: "stripe-auth", usage_events: [] } });
+  const { body } = await house.api("GET", "/api/accounts/home/ai-gateway/gateways/default");
+  const { id: _, created_at: __, modified_at: ___, is_default: ____, ...fields } = body.result;
+  expect(JSON.stringify(fields)).not.toMatch(/otel-key|otel-auth|stripe-auth/);
+  await house.setGateway(fields);
+  const db = new Database(join(house.folder, "data", "gateway.db"), { readonly: true });
+  const row = db.query<{ sealed: Uint8Array }, []>("select sealed from gateways where id = 'default'").get();
+  db.close();
+  const kept = JSON.parse(house.parts.secrets.open(row?.sealed ?? new Uint8Array(), "gateway home/default"));
+  expect(kept).toEqual({ otel, stripe: { authorization: "stripe-auth", usage_events: [] } });
+});
+
+test("a gateway's cap on logs holds as soon as it is set: full, it takes no more", async () => {
+  await client.aiGateway.create({ account_id, id: "capped", ...FIRST });
+  await house.setGateway({ log_management: 10_000, log_management_strategy: "STOP_INSERTING" }, "capped");
+  const record = () => house.parts.gateway.logs.record(recordOf({ gateway: "home/capped" }), {});
+  for (let index = 0; index < 10_001; index++) record();
+  const total = async () =>
+    (await house.api("GET", "/api/accounts/home/ai-gateway/gateways/capped/logs?per_page=1")).body.result_info
+      .total_count;
+  expect(await total()).toBe(10_000);
+  await house.setGateway({ log_management: 10_000, log_management_strategy: "DELETE_OLDEST" }, "capped");
+  record();
+  expect(await total()).toBe(10_000);
 });

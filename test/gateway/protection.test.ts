@@ -1,4 +1,5 @@
 // Each protection attacked over a real socket: addresses, redirects, headers both ways, keys, logs.
+import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { connect } from "node:net";
 import { join } from "node:path";
@@ -154,6 +155,33 @@ describe("an operator's own provider", () => {
     if (row) row.base = own.url;
     const got = await fetch(`${own.base}/llama-cpp/health`, { headers: { "gw-aig-authorization": own.runToken } });
     expect(await got.json()).toMatchObject({ error: [{ code: 2008 }] });
+  });
+
+  test("is reached while it is enabled, and listed for its own account alone", async () => {
+    const { body } = await house.api("POST", place, { name: "n", slug: "switched", base_url: provider.url });
+    const reach = async () => (await fetch(`${house.base}/custom-switched/x`)).status;
+    expect(await reach()).toBe(200);
+    await house.api("PATCH", `${place}/${body.result.id}`, { enable: false });
+    expect(await reach()).toBe(400);
+    await house.api("POST", "/api/accounts", { id: "work" });
+    const elsewhere = place.replace("home", "work");
+    expect((await house.api("POST", elsewhere, { name: "w", slug: "w", base_url: provider.url })).status).toBe(200);
+    expect((await house.api("GET", elsewhere)).body.result.map(({ slug }: { slug: string }) => slug)).toEqual(["w"]);
+  });
+
+  test("is one of at most a thousand", async () => {
+    const db = new Database(join(house.folder, "data", "gateway.db"));
+    db.run(
+      `with recursive n(i) as (select 1 union all select i + 1 from n where i < 999)
+       insert into custom_providers select 'p' || i, 'many', 's' || i, 0, 0, '{"base_url":"http://10.0.0.1"}', null, 0 from n`,
+    );
+    const one = (slug: string) => ({ name: slug, slug, base_url: provider.url });
+    await house.api("POST", "/api/accounts", { id: "many" });
+    const many = place.replace("home", "many");
+    expect((await house.api("POST", many, one("last"))).status).toBe(200);
+    expect((await house.api("POST", many, one("more"))).body.errors[0].message).toContain("at most 1000");
+    db.run("delete from custom_providers where account_id = 'many'");
+    db.close();
   });
 
   test("sends its headers where the client has none, and never shows their values", async () => {
