@@ -410,3 +410,12 @@ test("a gateway's cap on logs holds as soon as it is set: full, it takes no more
   record();
   expect(await total()).toBe(10_000);
 });
+
+test("logs of a gateway that is not there are no empty list, and a page that is not full has no next one", async () => {
+  const list = (gateway: string, query = "") =>
+    house.api("GET", `/api/accounts/home/ai-gateway/gateways/${gateway}/logs${query}`);
+  expect((await list("nope")).status).toBe(404);
+  const { result, result_info } = (await list("default", "?per_page=1&provider=")).body; // a filter left empty is none
+  expect(result_info.cursor).toBe(result[0].id);
+  expect((await list("default", "?per_page=1000")).body.result_info.cursor).toBeUndefined();
+});

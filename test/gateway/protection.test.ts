@@ -372,8 +372,8 @@ describe("odd figures", () => {
 describe("a provider that answers with the headers it was sent", () => {
   const ask = (headers: Record<string, string>, query = "") =>
     fetch(`${house.base}/openai/echo${query}`, { method: "POST", headers, body: "{}" });
+  const place = "/api/accounts/home/ai-gateway/gateways/default/logs";
   const responseOf = async (answer: Response) => {
-    const place = "/api/accounts/home/ai-gateway/gateways/default/logs";
     const { body } = await house.api("GET", `${place}/${answer.headers.get("gw-aig-log-id")}`);
     return body.result.response_head;
   };
@@ -404,6 +404,10 @@ describe("a provider that answers with the headers it was sent", () => {
     const logged = await responseOf(got);
     for (const key of keys) expect(logged).not.toContain(key);
     expect(JSON.parse(logged)).toMatchObject({ headers: { "x-other": "kept-as-it-is" }, model: "m" });
+    const stars = await house.fetch(`${place}/${got.headers.get("gw-aig-log-id")}/response`, {
+      headers: { authorization: `Bearer ${house.adminToken}` },
+    });
+    expect([stars.headers.get("content-type"), await stars.text()]).toEqual(["application/json", logged]);
     await house.parts.gateway.logs.settled();
     for (const bytes of stored("logs.db", "logs.db-wal"))
       for (const key of keys) expect(bytes.includes(key)).toBe(false);

@@ -399,7 +399,14 @@ test("an answer longer than a log keeps is counted by its end", async () => {
     };
     const answer = await chat();
     expect(await answer.text()).toBe(body);
-    expect(await lastLog(answer)).toMatchObject({ tokens_in: 5, tokens_out: 7, response_size: body.length });
+    const { id, ...row } = await lastLog(answer);
+    expect(row).toMatchObject({ tokens_in: 5, tokens_out: 7, response_size: body.length });
+    const kept = await house.fetch(`/api/accounts/home/ai-gateway/gateways/default/logs/${id}/response`, {
+      headers: { authorization: `Bearer ${house.adminToken}` },
+    });
+    expect(kept.headers.get("content-type")).toBe("text/plain; charset=utf-8"); // half an object is no JSON
+    expect(kept.headers.get("content-security-policy")).toBe("sandbox");
+    expect(await kept.text()).toBe(body.slice(0, 256 * 1024));
   }
 });
 
@@ -668,6 +675,19 @@ describe("asking for usage", () => {
     serve = (socket) =>
       void socket.end(`${head}content-length: ${first.length + extra.length}\r\n\r\n${first}${extra}`);
     expect(await (await chat()).text()).toBe(first);
+  });
+
+  test("of a chat alone, that is to be streamed", async () => {
+    for (const [path, stream] of [
+      ["responses", true],
+      ["chat/completions", false],
+    ] as const) {
+      const asked = answerWith(first);
+      const body = JSON.stringify({ model: "m", stream });
+      const headers = { "content-type": "application/json" };
+      await (await fetch(`${house.base}/openai/${path}`, { method: "POST", headers, body })).text();
+      expect(asked()).toEndWith(body);
+    }
   });
 
   test("changes nothing else: a number too large for JavaScript arrives as it was written", async () => {

@@ -64,6 +64,28 @@ describe("estimates", () => {
     expect(it.estimated).toBe(true);
     expect(it.usage.tokensIn).toBe(25);
     expect(it.usage.tokensOut).toBeGreaterThan(5);
+    const counted = await row(
+      { ...streamed, outcome: "stream_cut", path: "v1/messages" },
+      { request: chat.request, head: bytes(start.replace('"output_tokens":1', '"output_tokens":500') + text) },
+    );
+    expect(counted.usage.tokensOut).toBe(500);
+  });
+
+  test("no output of embeddings, whatever their answer says", async () => {
+    const it = await row({ path: "embeddings" }, { request: chat.request, head: bytes('{"text":"Hello there"}') });
+    expect([it.estimated, it.usage.tokensOut]).toEqual([true, undefined]);
+  });
+
+  test("not the letters of an image, nor what lies deeper than anybody nests", async () => {
+    const promptOf = async (content: unknown) => {
+      const request = bytes(JSON.stringify({ messages: [{ role: "user", content }] }));
+      return (await row({}, { request, head: bytes("{}") })).usage.tokensIn;
+    };
+    const words = await promptOf([{ text: "Look" }]);
+    expect(words).toBeGreaterThan(0);
+    expect(await promptOf([{ text: "Look" }, { text: `data:image/png;base64,${"A".repeat(4_000)}` }])).toBe(words);
+    const nested = (depth: number): unknown => (depth === 0 ? { text: "Look" } : [nested(depth - 1)]);
+    expect([await promptOf(nested(8)), await promptOf(nested(9))]).toEqual([words, undefined]);
   });
 
   test("a body of which only a part was kept, in proportion", async () => {
@@ -156,6 +178,11 @@ test("takes the model out of a form", async () => {
       )
     ).model,
   ).toBe("whisper-1");
+});
+
+test("a model by a name the table does not know costs what it was asked for as", async () => {
+  const head = bytes(CHAT_ANSWER.replace("gpt-4o-mini-2024-07-18", "served-by-somebody"));
+  expect((await row({}, { request: chat.request, head })).cost).toBeCloseTo(0.00021, 9);
 });
 
 test("a quoted model inside a message is not the model", async () => {

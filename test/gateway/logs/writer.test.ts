@@ -176,6 +176,23 @@ test("a body of which only a part was kept is marked, on either side", async () 
   expect(await marks({ tail: [0, 1] })).toEqual([true, false]);
 });
 
+test("with its row a body is shown up to 64 KiB, and one that cannot be decoded is no longer what it is called", async () => {
+  const long = new Uint8Array(64 * 1024 + 1).fill(120);
+  const it = writer();
+  const of = (length: number, responseEncoding?: string): PackedRecord => ({
+    ...recordOf({ responseBytes: length, responseEncoding }),
+    head: [0, length],
+  });
+  const records = [of(long.byteLength - 1), of(long.byteLength), of(9, "x-none")];
+  await it.write(records, long);
+  const shown = records.map(({ id }) => createLogReader(db).get("home/default", id)?.response);
+  expect(shown.map((body) => [body?.bytes.byteLength, body?.complete, body?.type])).toEqual([
+    [64 * 1024, true, "application/json"],
+    [64 * 1024, false, "application/json"],
+    [9, true, "application/octet-stream"],
+  ]);
+});
+
 test("each of many bodies belongs to its own row, whatever the number of rows", async () => {
   const it = writer();
   const reader = createLogReader(db);
@@ -198,6 +215,8 @@ test("feedback reaches its row and no other gateway's", async () => {
   await it.write(many(1, { id }), new Uint8Array());
   expect(it.setFeedback("home/other", id, { feedback: 1 })).toBe(false);
   expect(it.setFeedback("home/default", "nonsense", { feedback: 1 })).toBe(false);
+  expect(it.setFeedback("home/other", id, {})).toBe(false);
+  expect(it.setFeedback("home/default", id, {})).toBe(true);
   expect(it.setFeedback("home/default", id, { feedback: -1, score: 50 })).toBe(true);
   expect(createLogReader(db).get("home/default", id)?.row).toMatchObject({ feedback: -1, score: 50 });
 });
