@@ -231,11 +231,13 @@ test("default starts with it on; a gateway made without the field starts with it
   expect((await fresh.api("POST", place, { id: "open", ...FIELDS })).body.result.authentication).toBe(false);
 });
 
-test("an admin token set by hand has no prefix and stays here all the same", async () => {
-  const token = "an-admin-token-that-somebody-chose,-32+";
+test.each([
+  ["an-admin-token-that-somebody-chose,-32+", (token: string) => `Token ${token}`],
+  ["an-admin-token-that-somebody-chose-32+", (token: string) => `${token},sk-p`],
+])("an admin token set by hand has no prefix and stays here all the same: %s", async (token, write) => {
   await using fresh = await startGatewayHouse(provider.url, {}, { admin_token: token });
   const answer = await fetch(`${fresh.base}/openai/models`, {
-    headers: { "gw-aig-authorization": token, authorization: `Bearer ${token}`, "x-api-key": `Token ${token}` },
+    headers: { "gw-aig-authorization": token, authorization: `Bearer ${token}`, "x-api-key": write(token) },
   });
   expect(answer.status).toBe(200);
   expect(JSON.stringify(provider.seen.at(-1)?.headers.toJSON())).not.toContain(token);

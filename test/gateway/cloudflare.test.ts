@@ -397,18 +397,26 @@ test("credentials that come back hidden, as a client that writes all fields send
   expect(kept).toEqual({ otel, stripe: { authorization: "stripe-auth", usage_events: [] } });
 });
 
-test("a gateway's cap on logs holds as soon as it is set: full, it takes no more", async () => {
+test("a gateway's cap on logs holds as soon as it is set: full, it takes no more, or lets go of the oldest", async () => {
   await client.aiGateway.create({ account_id, id: "capped", ...FIRST });
-  await house.setGateway({ log_management: 10_000, log_management_strategy: "STOP_INSERTING" }, "capped");
-  const record = () => house.parts.gateway.logs.record(recordOf({ gateway: "home/capped" }), {});
-  for (let index = 0; index < 10_001; index++) record();
-  const total = async () =>
-    (await house.api("GET", "/api/accounts/home/ai-gateway/gateways/capped/logs?per_page=1")).body.result_info
-      .total_count;
-  expect(await total()).toBe(10_000);
-  await house.setGateway({ log_management: 10_000, log_management_strategy: "DELETE_OLDEST" }, "capped");
-  record();
-  expect(await total()).toBe(10_000);
+  const cap = (strategy: string) =>
+    house.setGateway({ log_management: 10_000, log_management_strategy: strategy }, "capped");
+  const record = (): string => {
+    const it = recordOf({ gateway: "home/capped" });
+    house.parts.gateway.logs.record(it, {});
+    return it.id;
+  };
+  const newest = async () => {
+    const { body } = await house.api("GET", "/api/accounts/home/ai-gateway/gateways/capped/logs?per_page=1");
+    return [body.result_info.total_count, body.result[0].id];
+  };
+  await cap("STOP_INSERTING");
+  const ids = Array.from({ length: 10_001 }, record);
+  expect(await newest()).toEqual([10_000, ids[9_999]]);
+  await cap("DELETE_OLDEST");
+  expect(await newest()).toEqual([10_000, ids[9_999]]);
+  const last = record();
+  expect(await newest()).toEqual([10_000, last]);
 });
 
 test("logs of a gateway that is not there are no empty list, and a page that is not full has no next one", async () => {

@@ -30,6 +30,7 @@ describe("equals the package's own figure", () => {
   const USAGES = [
     { tokensIn: 1000, tokensOut: 100 },
     { tokensIn: 1000, tokensOut: 100, cachedIn: 400 },
+    { tokensIn: 1000, tokensOut: 1000, reasoningOut: 300 },
     { tokensIn: 300_000, tokensOut: 1000, cachedIn: 1000, cacheWriteIn: 2000 },
     { tokensIn: 5000, tokensOut: 1000, cacheWriteIn: 2000, cacheWriteHourIn: 2000, reasoningOut: 300 },
     { tokensIn: 7 },
