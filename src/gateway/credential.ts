@@ -30,7 +30,11 @@ export function holdsToken(name: string, headers: Headers, isToken: (value: stri
   if (!KEPT_HERE.has(name)) return false;
   const value = headers.get(name) ?? "";
   const parts = value.split(/[\s,]+/);
-  return isToken(bare(value)) || parts.some((part) => part.startsWith(TOKEN_PREFIX) || isToken(part));
+  // The last word whole as well: a token that somebody chose may have a comma in it.
+  return (
+    isToken(value.slice(value.lastIndexOf(" ") + 1)) ||
+    parts.some((part) => part.startsWith(TOKEN_PREFIX) || isToken(part))
+  );
 }
 
 /** Some providers take a key in the query, so a client may put ours there. Every other pair stays as it was written. */

@@ -48,12 +48,10 @@ export function openGateway({
 }: GatewayParts) {
   const { upstream_idle_ms, log_rows, log_days, log_bytes, providers: ownProviders, prices } = settings.gateway;
   const db = openDatabase(join(folder, "gateway.db"), GATEWAY_MIGRATIONS);
-  let logs: LogStore | undefined;
-  const gateways = createGatewayStore({ db, secrets, now, onCap: (cap) => logs?.setCap(cap) });
+  const gateways = createGatewayStore({ db, secrets, now, onCap: (cap) => logs.setCap(cap) });
   const retention = { rowsMax: log_rows, daysMax: log_days, bytesMax: log_bytes };
   const setup = { path: join(folder, "logs.db"), retention, caps: gateways.caps(), prices };
-  const started = startLogs({ threadUrl: logThreadUrl, setup, log, metrics });
-  logs = started;
+  const logs: LogStore = startLogs({ threadUrl: logThreadUrl, setup, log, metrics });
 
   const table = providerTable(ownProviders);
   const providers = createCustomProviders({ db, secrets, now });
@@ -68,7 +66,7 @@ export function openGateway({
     providers: { find: (accountId, slug) => table.get(slug) ?? providers.find(accountId, slug) },
     addresses,
     upstream,
-    record: started.record,
+    record: logs.record,
     metrics,
     // The key of this machine's own commands, and an admin token that somebody chose.
     bareTokenChars: [LOCAL_KEY_CHARS, ...(settings.admin_token === undefined ? [] : [settings.admin_token.length])],
@@ -81,10 +79,10 @@ export function openGateway({
     providers,
     table,
     addresses,
-    logs: started,
+    logs,
     async close() {
       upstream.stop();
-      await started.stop();
+      await logs.stop();
       db.close();
     },
   };

@@ -35,6 +35,20 @@ const NOT_UPSTREAM = new Set([
   "cf-ray",
   "cf-visitor",
   "cf-worker",
+  // Who the caller is, as a proxy in front of us found out.
+  "remote-user",
+  "remote-name",
+  "remote-email",
+  "remote-groups",
+  "tailscale-user-login",
+  "tailscale-user-name",
+  "tailscale-user-profile-pic",
+  "x-auth-request-user",
+  "x-auth-request-email",
+  "x-auth-request-access-token",
+  "x-goog-iap-jwt-assertion",
+  "x-amzn-oidc-data",
+  "x-amzn-oidc-accesstoken",
 ]);
 /** About the provider's own origin. On ours they would set cookies, pin transports or open doors. */
 const NOT_DOWNSTREAM = new Set([

@@ -1,7 +1,7 @@
 // What a caller asks of the logs, out of a query string in any of the three forms clients use. Pure.
 import { AppError } from "../platform/errors.ts";
 import { FILTERS_MAX, filterProblem } from "./logs/condition.ts";
-import type { Filter } from "./logs/protocol.ts";
+import { type Filter, OPERATORS } from "./logs/protocol.ts";
 import { parseJson } from "./usage.ts";
 
 type Loose = { key: string; operator: string; value: (string | null)[] };
@@ -42,7 +42,7 @@ export function parseOrder(params: URLSearchParams): { orderBy: string; descendi
 }
 
 function checked({ key, operator, value }: Loose): Filter {
-  const known = (["eq", "neq", "contains", "lt", "gt"] as const).find((one) => one === operator);
+  const known = OPERATORS.find((one) => one === operator);
   if (!known) throw refuse("filters.operator must be eq, neq, contains, lt or gt");
   const filter = { key, operator: known, value };
   const problem = filterProblem(filter);

@@ -11,6 +11,7 @@ import { CURSOR_ORDERS, ORDER_COLUMNS, type StoredBody } from "./logs/reader.ts"
 import { parseMetadata } from "./logs/row.ts";
 import { timeOfId } from "./logs/schema.ts";
 import type { LogStore } from "./logs/store.ts";
+import { orNull } from "./model.ts";
 import { pageInfo } from "./paging.ts";
 import { PRICE_TABLE } from "./pricing.ts";
 import type { GatewayStore } from "./settings.ts";
@@ -51,12 +52,11 @@ const DeleteQuery = t.Object(
   { ...Order, ...Filters, ...Search, limit: t.Optional(query.Numeric({ minimum: 1, maximum: 1e9 })) },
   open,
 );
-const Score = t.Union([t.Integer({ minimum: 0, maximum: 100 }), t.Null()]);
 const Judgement = t.Object(
   {
-    feedback: t.Optional(t.Union([t.Integer({ minimum: -1, maximum: 1 }), t.Null()])),
-    score: t.Optional(Score),
-    metadata: t.Optional(t.Union([t.Record(t.String(), t.Union([t.String(), t.Number(), t.Boolean()])), t.Null()])),
+    feedback: t.Optional(orNull(t.Integer({ minimum: -1, maximum: 1 }))),
+    score: t.Optional(orNull(t.Integer({ minimum: 0, maximum: 100 }))),
+    metadata: t.Optional(orNull(t.Record(t.String(), t.Union([t.String(), t.Number(), t.Boolean()])))),
   },
   strict,
 );
@@ -66,16 +66,14 @@ const Sums = {
   tokens_in: t.Integer(),
   tokens_out: t.Integer(),
   tokens_cached: t.Integer(),
-  cost: t.Union([t.Number(), t.Null()], {
-    description: "of the requests whose price is known; null when there are none",
-  }),
+  cost: orNull(t.Number({ description: "of the requests whose price is known; null when there are none" })),
   unpriced: t.Integer({ description: "requests with token counts but no known price" }),
-  average_ms: t.Union([t.Number(), t.Null()]),
-  average_first_byte_ms: t.Union([t.Number(), t.Null()]),
+  average_ms: orNull(t.Number()),
+  average_first_byte_ms: orNull(t.Number()),
 };
 const Stats = t.Object({
   totals: t.Object(Sums),
-  models: t.Array(t.Object({ provider: t.String(), model: t.Union([t.String(), t.Null()]), ...Sums })),
+  models: t.Array(t.Object({ provider: t.String(), model: orNull(t.String()), ...Sums })),
   prices: t.Object({ source: t.String(), version: t.String(), date: t.String() }),
 });
 
@@ -182,7 +180,7 @@ export const logManagement = ({ guard, gateways, logs, now }: LogRouteParts) => 
         const text = metadata && Object.keys(metadata).length > 0 ? parseMetadata(JSON.stringify(metadata)) : null;
         if (text === undefined) throw new AppError("input.invalid", { say: "body.metadata: a value is too long" });
         const change = { ...judgement, ...(metadata !== undefined && { metadata: text }) };
-        if (!(await logs.setFeedback(keyOf(params), params.id, change))) found(undefined);
+        found((await logs.setFeedback(keyOf(params), params.id, change)) || undefined);
         return ok({ id: params.id });
       },
       {

@@ -2,9 +2,8 @@
 import { Type as t } from "@sinclair/typebox";
 import { Time, toTime } from "../platform/schema.ts";
 import type { LogDetail as Detail, StoredBody, StoredLog } from "./logs/reader.ts";
+import { orNull } from "./model.ts";
 import { parseJson, toText } from "./usage.ts";
-
-const orNull = <T extends Parameters<typeof t.Union>[0][number]>(schema: T) => t.Union([schema, t.Null()]);
 
 export const Log = t.Object({
   id: t.String(),

@@ -7,7 +7,7 @@ import { oneOf, strict, Time } from "../platform/schema.ts";
 export const GATEWAY_ID_PATTERN = "^[a-z0-9_]+(?:-[a-z0-9_]+)*$";
 export const GatewayId = t.String({ pattern: GATEWAY_ID_PATTERN, minLength: 1, maxLength: 64, examples: ["default"] });
 
-const orNull = <T extends Parameters<typeof t.Union>[0][number]>(schema: T) => t.Union([schema, t.Null()]);
+export const orNull = <T extends Parameters<typeof t.Union>[0][number]>(schema: T) => t.Union([schema, t.Null()]);
 const Action = oneOf(["FLAG", "BLOCK"]);
 const HAZARDS = ["P1", "S1", "S2", "S3", "S4", "S5", "S6", "S7", "S8", "S9", "S10", "S11", "S12", "S13"];
 // Object.fromEntries forgets the names, which is fine: nothing here reads them.

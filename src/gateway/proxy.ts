@@ -10,7 +10,7 @@ import { createCapture, HEAD_BYTES_MAX, PACKED_HEAD_BYTES_MAX, TAIL_BYTES_MAX } 
 import { offeredToken, withoutToken } from "./credential.ts";
 import { toDownstream, toUpstream } from "./headers.ts";
 import { asksForUsage } from "./include-usage.ts";
-import type { Captured, LogRecord, Outcome } from "./logs/protocol.ts";
+import { type Captured, CLIENT_LEFT, type LogRecord, type Outcome } from "./logs/protocol.ts";
 import { type Head, mark, type Passage, toPassage, toRecord } from "./passage.ts";
 import { type Provider, upstreamUrl } from "./providers.ts";
 import { parseLine } from "./request-line.ts";
@@ -21,7 +21,6 @@ import type { Exchange, Upstream } from "./upstream.ts";
 
 /** A JSON answer of known length up to this is read whole: for small ones that is faster than a stream. */
 const ANSWER_BYTES_MAX = 1024 * 1024;
-const CLIENT_LEFT = 499; // nobody reads it; the log does
 
 type ProxyParts = {
   access: Pick<Access, "byToken">;
@@ -101,6 +100,7 @@ export function createProxy(parts: ProxyParts): Forward {
     const body = asked ?? sent.bytes ?? sent.stream ?? null;
     const { signal } = request;
     const it = upstream.send({ url, method, headers, body, signal, firstByteMsMax: passage.firstByteMsMax });
+    if (sent.stream) sent.moved = () => it.sending();
     try {
       const response = await it.response;
       it.heard();
@@ -111,13 +111,16 @@ export function createProxy(parts: ProxyParts): Forward {
       if (fits) {
         it.waiting();
         const bytes = await response.bytes();
-        logged(it, passage, sent, head, "answered", endsOf(bytes), bytes.byteLength);
+        it.close();
+        logged(passage, sent, head, "answered", endsOf(bytes), bytes.byteLength);
         return new Response(bytes, response);
       }
       return streamed(it, response, passage, sent, head, asked !== undefined);
     } catch (error) {
+      const outcome = it.cutBy ?? "upstream_failed";
+      it.cut(outcome); // whatever is still to come, nobody will read it
       it.close();
-      throw failed(passage, error, sent, it.cutBy ?? "upstream_failed", overheadMs);
+      throw failed(passage, error, sent, outcome, overheadMs);
     }
   }
 
@@ -136,16 +139,18 @@ export function createProxy(parts: ProxyParts): Forward {
     const end = (outcome: Outcome): void => {
       if (ended) return;
       ended = true;
+      it.close();
       const tail = capture.tail();
-      logged(it, passage, sent, head, outcome, { head: capture.head(), ...(tail && { tail }) }, capture.total);
+      logged(passage, sent, head, outcome, { head: capture.head(), ...(tail && { tail }) }, capture.total);
     };
     if (!body || passage.method === "HEAD" || status === 204 || status === 304) {
       end("answered");
       return new Response(null, { status, headers });
     }
     it.whenCut = () => end(it.cutBy ?? "stream_cut");
-    if (strip) headers.delete("content-length");
-    const source = strip && isEvents(head.responseType) && !packed ? withoutUsageChunk(body, capture.add) : body;
+    const shortened = strip && isEvents(head.responseType) && !packed;
+    if (shortened) headers.delete("content-length");
+    const source = shortened ? withoutUsageChunk(body, capture.add) : body;
     const watched = watchStream(source, {
       waiting: () => it.waiting(),
       chunk(bytes) {
@@ -158,7 +163,6 @@ export function createProxy(parts: ProxyParts): Forward {
   }
 
   function logged(
-    it: Exchange,
     passage: Passage,
     sent: Sent,
     head: Head,
@@ -166,7 +170,6 @@ export function createProxy(parts: ProxyParts): Forward {
     captured: Captured,
     responseBytes: number,
   ): void {
-    it.close();
     counted(passage, head.status);
     if (!passage.collect || isGone(passage)) return;
     captured.request = keptOf(sent);
@@ -180,11 +183,8 @@ export function createProxy(parts: ProxyParts): Forward {
     mark(headers, passage, overheadMs, false);
     const said = new AppError(code, { headers: headers.toJSON(), cause: error });
     const status = outcome === "client_left" ? CLIENT_LEFT : said.status;
-    counted(passage, status);
     const none: Head = { status, firstByteMs: undefined, responseType: undefined, responseEncoding: undefined };
-    if (passage.collect && !isGone(passage)) {
-      record(toRecord(passage, sent, none, outcome, 0), { request: keptOf(sent) });
-    }
+    logged(passage, sent, none, outcome, {}, 0);
     return said;
   }
 

@@ -1,5 +1,5 @@
 // The model-facing paths: anything below a provider's name goes to that provider.
-import { Elysia } from "elysia";
+import { type Context, Elysia } from "elysia";
 import type { Forward } from "./proxy.ts";
 
 const ERRORS = [
@@ -19,21 +19,13 @@ const detail = {
   "x-errors": ERRORS,
 };
 
-export const gatewayRoutes = (forward: Forward) =>
-  new Elysia({ name: "gateway", tags: ["Gateway"] })
-    .all(
-      "/v1/:account_id/:gateway_id/:provider/*",
-      ({ request, server }) => {
-        server?.timeout(request, 0); // a model may think longer than any idle limit of ours
-        return forward(request);
-      },
-      { parse: "none", detail },
-    )
-    .all(
-      "/v1/:account_id/:gateway_id/:provider",
-      ({ request, server }) => {
-        server?.timeout(request, 0);
-        return forward(request);
-      },
-      { parse: "none", detail: { ...detail, summary: "Forward a request to a provider's root" } },
-    );
+export const gatewayRoutes = (forward: Forward) => {
+  const pass = ({ request, server }: Pick<Context, "request" | "server">) => {
+    server?.timeout(request, 0); // a model may think longer than any idle limit of ours
+    return forward(request);
+  };
+  const root = { ...detail, summary: "Forward a request to a provider's root" };
+  return new Elysia({ name: "gateway", tags: ["Gateway"] })
+    .all("/v1/:account_id/:gateway_id/:provider/*", pass, { parse: "none", detail })
+    .all("/v1/:account_id/:gateway_id/:provider", pass, { parse: "none", detail: root });
+};

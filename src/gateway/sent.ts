@@ -10,6 +10,8 @@ export type Sent = {
   stream?: ReadableStream<Uint8Array>;
   /** What has gone by of the stream so far. */
   seen?: Capture;
+  /** Told of every piece of the stream that goes up. */
+  moved?: () => void;
 };
 
 const NO_BODY: Sent = {};
@@ -25,7 +27,16 @@ export function isSmall({ method, headers }: Request): boolean {
 export function streamOf(request: Request): Sent {
   if (!mayHaveBody(request.method) || !request.body) return NO_BODY;
   const seen = createCapture(HEAD_BYTES_MAX, 0);
-  return { seen, stream: watchStream(request.body, { waiting() {}, chunk: seen.add, end() {} }) };
+  const sent: Sent = { seen };
+  sent.stream = watchStream(request.body, {
+    waiting() {},
+    chunk(bytes) {
+      seen.add(bytes);
+      sent.moved?.();
+    },
+    end() {},
+  });
+  return sent;
 }
 
 /** Our HTTP client refuses a body on these two, and no provider expects one. */

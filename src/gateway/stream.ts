@@ -5,19 +5,13 @@ export type StreamWatch = {
   /** Before a read that may take long, and after it: silence counts only while somebody waits for the provider. */
   waiting(): void;
   chunk(bytes: Uint8Array): void;
-  /** Exactly once, whatever happens. */
+  /** Whatever happens. A read that is under way when the reader leaves ends once more: the first word counts. */
   end(how: StreamEnd): void;
 };
 
 /** Never `tee`: its faster branch would buffer all that the slower one has not read. */
 export function watchStream(body: ReadableStream<Uint8Array>, watch: StreamWatch): ReadableStream<Uint8Array> {
   const reader = body.getReader();
-  let ended = false;
-  const end = (how: StreamEnd): void => {
-    if (ended) return;
-    ended = true;
-    watch.end(how);
-  };
   return new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
@@ -25,21 +19,21 @@ export function watchStream(body: ReadableStream<Uint8Array>, watch: StreamWatch
         try {
           const { done, value } = await reader.read();
           if (done) {
-            end("done");
+            watch.end("done");
             controller.close();
           } else {
             watch.chunk(value);
             controller.enqueue(value);
           }
         } catch {
-          end("failed");
+          watch.end("failed");
           // The client sees a reset, never an end that the provider did not send. Without the cause: a server in
           // development would print it, and it names the address with whatever key is in its query.
           controller.error(undefined);
         }
       },
       cancel(reason) {
-        end("cancelled");
+        watch.end("cancelled");
         return reader.cancel(reason);
       },
     },

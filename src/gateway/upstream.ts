@@ -1,7 +1,7 @@
 // The one outbound request: what it carries, how long it may be silent, and that it ends when the client leaves.
 
 /** Why we ended it ourselves. */
-export type CutReason = "client_left" | "upstream_silent" | "timeout";
+export type CutReason = "client_left" | "upstream_silent" | "upstream_failed" | "timeout";
 
 export type Call = {
   url: string;
@@ -92,6 +92,11 @@ export class Exchange {
   /** A read is outstanding from now on. */
   waiting(): void {
     this.sinceMs = this.#now();
+  }
+
+  /** A piece of the request is on its way: until all of it is there, nobody waits for an answer. */
+  sending(): void {
+    if (this.sinceMs !== Infinity) this.sinceMs = this.#now();
   }
 
   heard(): void {

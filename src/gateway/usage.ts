@@ -16,6 +16,9 @@ export type Usage = {
 /** What was learnt from an answer. `final`: the counts are the last word, not an opening figure. */
 export type Reading = { usage: Usage; model?: string; final: boolean };
 
+const MODEL_CHARS_MAX = 200; // what is longer is no name, and would be kept in every row and price
+const DOLLARS_MAX = 1e9; // of one request; more is a slip, and sums of it would end at infinity
+
 export type Capture = {
   /** The answer from its start, decoded from its content encoding. */
   head: Uint8Array;
@@ -96,7 +99,8 @@ function learn(reading: Reading, value: unknown): void {
   const response = treeOf(value.response); // the Responses API's events, and Cohere's v1 stream
   const delta = treeOf(value.delta); // Cohere's v2 stream
   const model = value.model ?? value.modelVersion ?? message?.model ?? response?.model;
-  if (reading.model === undefined && typeof model === "string" && model !== "") reading.model = model;
+  if (reading.model === undefined && typeof model === "string" && model !== "" && model.length <= MODEL_CHARS_MAX)
+    reading.model = model;
   const blocks = [
     message?.usage,
     treeOf(value.result)?.usage,
@@ -125,7 +129,7 @@ function fromBlock(block: Tree): Usage {
   if (billed) return pick({ tokensIn: num(billed.input_tokens), tokensOut: num(billed.output_tokens) });
   for (const read of READERS) {
     const usage = read(block);
-    if (usage) return pick(usage);
+    if (usage) return pick({ ...usage, cost: dollarsOf(block.cost) ?? dollarsOf(treeOf(block.cost)?.total_cost) });
   }
   return {};
 }
@@ -149,11 +153,10 @@ const READERS: ReadonlyArray<(block: Tree) => Loose | undefined> = [
     if (num(block.prompt_tokens) === undefined && num(block.completion_tokens) === undefined) return undefined;
     return {
       tokensIn: num(block.prompt_tokens),
-      tokensOut: num(block.completion_tokens),
+      tokensOut: generatedOf(block),
       cachedIn: num(treeOf(block.prompt_tokens_details)?.cached_tokens) ?? num(block.prompt_cache_hit_tokens),
       cacheWriteIn: num(treeOf(block.prompt_tokens_details)?.cache_write_tokens),
       reasoningOut: num(treeOf(block.completion_tokens_details)?.reasoning_tokens),
-      cost: num(block.cost),
     };
   },
   // OpenAI Responses: the prompt count includes what was cached
@@ -205,6 +208,13 @@ const READERS: ReadonlyArray<(block: Tree) => Loose | undefined> = [
   },
 ];
 
+/** Some count reasoning beside the answer and not in it (xAI; Gemini in OpenAI's format): then the total is larger. */
+function generatedOf(block: Tree): number | undefined {
+  const [prompt, answer, total] = [num(block.prompt_tokens), num(block.completion_tokens), num(block.total_tokens)];
+  if (prompt === undefined || answer === undefined || total === undefined) return answer;
+  return Math.max(answer, total - prompt);
+}
+
 /** A count that is missing stays missing; a zero that was said is kept. */
 function pick(loose: Loose): Usage {
   const usage: Usage = {};
@@ -231,7 +241,11 @@ function sum(...counts: (number | undefined)[]): number | undefined {
 }
 
 function num(value: unknown): number | undefined {
-  return typeof value === "number" && Number.isFinite(value) && value >= 0 ? value : undefined;
+  return typeof value === "number" && Number.isSafeInteger(value) && value >= 0 ? value : undefined;
+}
+
+export function dollarsOf(value: unknown): number | undefined {
+  return typeof value === "number" && value >= 0 && value <= DOLLARS_MAX ? value : undefined;
 }
 
 function treeOf(value: unknown): Tree | undefined {

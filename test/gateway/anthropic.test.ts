@@ -2,11 +2,13 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import Anthropic from "@anthropic-ai/sdk";
 import {
+  closeAll,
   type FakeProvider,
   failureOf,
   type GatewayHouse,
   startGatewayHouse,
   startProvider,
+  streamOf,
   until,
 } from "./support/provider.ts";
 
@@ -36,29 +38,22 @@ beforeAll(async () => {
     }
     if (!asked.stream) return Response.json(MESSAGE, { headers: { "request-id": "req_1" } });
     request.signal.addEventListener("abort", () => aborted++);
-    return new Response(
-      async function* () {
-        yield event("message_start", { message: { ...MESSAGE, content: [], usage: { ...USAGE, output_tokens: 1 } } });
-        yield event("content_block_start", { index: 0, content_block: { type: "text", text: "" } });
-        yield event("ping", {});
-        yield event("content_block_delta", { index: 0, delta: { type: "text_delta", text: "Hello!" } });
-        if (asked.model === "endless") await new Promise(() => {});
-        yield event("content_block_stop", { index: 0 });
-        yield event("message_delta", { delta: { stop_reason: "end_turn" }, usage: { output_tokens: 15 } });
-        yield event("message_stop", {});
-      } as never,
-      { headers: { "content-type": "text/event-stream; charset=utf-8" } },
-    );
+    return streamOf(async function* () {
+      yield event("message_start", { message: { ...MESSAGE, content: [], usage: { ...USAGE, output_tokens: 1 } } });
+      yield event("content_block_start", { index: 0, content_block: { type: "text", text: "" } });
+      yield event("ping", {});
+      yield event("content_block_delta", { index: 0, delta: { type: "text_delta", text: "Hello!" } });
+      if (asked.model === "endless") await new Promise(() => {});
+      yield event("content_block_stop", { index: 0 });
+      yield event("message_delta", { delta: { stop_reason: "end_turn" }, usage: { output_tokens: 15 } });
+      yield event("message_stop", {});
+    }, "text/event-stream; charset=utf-8");
   });
   house = await startGatewayHouse(provider.url);
 });
-afterAll(async () => {
-  await house[Symbol.asyncDispose]();
-  await provider[Symbol.asyncDispose]();
-});
+afterAll(() => closeAll(house, provider));
 
 const ask = { model: "claude-sonnet-4-6", max_tokens: 100, messages: [{ role: "user" as const, content: "Hello" }] };
-const newest = async () => (await house.logs("?per_page=1"))[0] ?? {};
 
 describe.each([
   [
@@ -106,7 +101,7 @@ describe.each([
     for (const [name, value] of Object.entries(keys)) {
       expect([name, provider.seen.at(-1)?.headers.get(name) ?? null]).toEqual([name, value]);
     }
-    const row = await newest();
+    const row = await house.newest();
     expect(row).toMatchObject({
       provider: "anthropic",
       model: "claude-sonnet-4-6",
@@ -121,8 +116,8 @@ describe.each([
     const stream = make().messages.stream(ask);
     const message = await stream.finalMessage();
     expect(message.content).toMatchObject([{ type: "text", text: "Hello!" }]);
-    await until(async () => (await newest()).response_content_type === "text/event-stream; charset=utf-8");
-    expect(await newest()).toMatchObject({
+    await until(async () => (await house.newest()).response_content_type === "text/event-stream; charset=utf-8");
+    expect(await house.newest()).toMatchObject({
       tokens_in: 125,
       tokens_out: 15,
       tokens_cached: 100,
@@ -137,8 +132,8 @@ describe.each([
     stream.on("text", () => stream.abort());
     expect(await failureOf(stream.finalMessage())).toBeInstanceOf(Anthropic.APIUserAbortError);
     await until(() => aborted === before + 1);
-    await until(async () => (await newest()).outcome === "client_left");
-    expect(await newest()).toMatchObject({ tokens_in: 125, estimated: true, success: false });
+    await until(async () => (await house.newest()).outcome === "client_left");
+    expect(await house.newest()).toMatchObject({ tokens_in: 125, estimated: true, success: false });
   });
 
   test("an overloaded provider keeps its status and error class", async () => {

@@ -1,7 +1,14 @@
 // Who gets through: the four rows of the table, every place a token may be, and that a stranger leaves no trace.
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { connect } from "node:net";
-import { type FakeProvider, FIELDS, type GatewayHouse, startGatewayHouse, startProvider } from "./support/provider.ts";
+import {
+  closeAll,
+  type FakeProvider,
+  FIELDS,
+  type GatewayHouse,
+  startGatewayHouse,
+  startProvider,
+} from "./support/provider.ts";
 
 let provider: FakeProvider;
 let house: GatewayHouse;
@@ -9,10 +16,7 @@ beforeAll(async () => {
   provider = startProvider();
   house = await startGatewayHouse(provider.url);
 });
-afterAll(async () => {
-  await house[Symbol.asyncDispose]();
-  await provider[Symbol.asyncDispose]();
-});
+afterAll(() => closeAll(house, provider));
 beforeEach(async () => {
   provider.seen.length = 0;
   await house.setGateway({ authentication: true });
@@ -202,6 +206,14 @@ describe("authentication off", () => {
   });
 });
 
+test("what was let through is counted by gateway, provider and status", async () => {
+  const name = 'gatehouse_gateway_requests_total{gateway="home/default",provider="openai",status="200"}';
+  const before = await metric(name);
+  await ask({ "gw-aig-authorization": house.runToken });
+  await ask({});
+  expect(await metric(name)).toBe(before + 1);
+});
+
 test("turning it on and off acts on the next request", async () => {
   await house.setGateway({ authentication: false });
   expect((await ask({})).status).toBe(200);
@@ -210,8 +222,7 @@ test("turning it on and off acts on the next request", async () => {
 });
 
 test("default starts with it on; a gateway made without the field starts with it off", async () => {
-  const fresh = await startGatewayHouse(provider.url);
-  await using _ = fresh;
+  await using fresh = await startGatewayHouse(provider.url);
   const place = "/api/accounts/home/ai-gateway/gateways";
   expect((await fresh.api("GET", `${place}/default`)).body.result).toMatchObject({
     authentication: true,
@@ -220,16 +231,16 @@ test("default starts with it on; a gateway made without the field starts with it
   expect((await fresh.api("POST", place, { id: "open", ...FIELDS })).body.result.authentication).toBe(false);
 });
 
-test("an admin token set by hand has no prefix and stays here all the same", async () => {
-  const secret = "an admin token that somebody chose, 32+";
-  const fresh = await startGatewayHouse(provider.url, {}, { admin_token: secret.replaceAll(" ", "-") });
-  await using _ = fresh;
-  const token = secret.replaceAll(" ", "-");
+test.each([
+  ["an-admin-token-that-somebody-chose,-32+", (token: string) => `Token ${token}`],
+  ["an-admin-token-that-somebody-chose-32+", (token: string) => `${token},sk-p`],
+])("an admin token set by hand has no prefix and stays here all the same: %s", async (token, write) => {
+  await using fresh = await startGatewayHouse(provider.url, {}, { admin_token: token });
   const answer = await fetch(`${fresh.base}/openai/models`, {
-    headers: { "gw-aig-authorization": token, authorization: `Bearer ${token}` },
+    headers: { "gw-aig-authorization": token, authorization: `Bearer ${token}`, "x-api-key": write(token) },
   });
   expect(answer.status).toBe(200);
-  expect(provider.seen.at(-1)?.headers.has("authorization")).toBe(false);
+  expect(JSON.stringify(provider.seen.at(-1)?.headers.toJSON())).not.toContain(token);
 });
 
 test.each([

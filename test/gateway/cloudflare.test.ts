@@ -1,8 +1,11 @@
 // The official client drives settings, custom providers and logs, with only its base address changed.
+import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, expect, test } from "bun:test";
+import { join } from "node:path";
 import Cloudflare from "cloudflare";
 import {
   CHAT,
+  closeAll,
   type FakeProvider,
   failureOf,
   type GatewayHouse,
@@ -10,6 +13,7 @@ import {
   startProvider,
   until,
 } from "./support/provider.ts";
+import { recordOf } from "./support/records.ts";
 
 let provider: FakeProvider;
 let house: GatewayHouse;
@@ -27,10 +31,7 @@ beforeAll(async () => {
   house = await startGatewayHouse(provider.url);
   client = new Cloudflare({ apiToken: house.adminToken, baseURL: `${house.url}/api`, maxRetries: 0 });
 });
-afterAll(async () => {
-  await house[Symbol.asyncDispose]();
-  await provider[Symbol.asyncDispose]();
-});
+afterAll(() => closeAll(house, provider));
 
 const FIRST = {
   cache_invalidate_on_update: true,
@@ -380,4 +381,49 @@ test("both spellings of every response header, and our own time", async () => {
   expect([headers.get("gw-aig-step"), headers.get("gw-aig-cache-status")]).toEqual(["0", "MISS"]);
   expect(headers.get("gw-aig-log-id")).toBe(headers.get("x-request-id") ?? "");
   expect(headers.get("server-timing")).toMatch(/^gateway;dur=\d+\.\d\d$/);
+});
+
+test("credentials that come back hidden, as a client that writes all fields sends them, stay what they were", async () => {
+  const otel = [{ url: "https://otel.example", headers: { "x-key": "otel-key" }, authorization: "otel-auth" }];
+  await house.setGateway({ otel, stripe: { authorization: "stripe-auth", usage_events: [] } });
+  const { body } = await house.api("GET", "/api/accounts/home/ai-gateway/gateways/default");
+  const { id: _, created_at: __, modified_at: ___, is_default: ____, ...fields } = body.result;
+  expect(JSON.stringify(fields)).not.toMatch(/otel-key|otel-auth|stripe-auth/);
+  await house.setGateway(fields);
+  const db = new Database(join(house.folder, "data", "gateway.db"), { readonly: true });
+  const row = db.query<{ sealed: Uint8Array }, []>("select sealed from gateways where id = 'default'").get();
+  db.close();
+  const kept = JSON.parse(house.parts.secrets.open(row?.sealed ?? new Uint8Array(), "gateway home/default"));
+  expect(kept).toEqual({ otel, stripe: { authorization: "stripe-auth", usage_events: [] } });
+});
+
+test("a gateway's cap on logs holds as soon as it is set: full, it takes no more, or lets go of the oldest", async () => {
+  await client.aiGateway.create({ account_id, id: "capped", ...FIRST });
+  const cap = (strategy: string) =>
+    house.setGateway({ log_management: 10_000, log_management_strategy: strategy }, "capped");
+  const record = (): string => {
+    const it = recordOf({ gateway: "home/capped" });
+    house.parts.gateway.logs.record(it, {});
+    return it.id;
+  };
+  const newest = async () => {
+    const { body } = await house.api("GET", "/api/accounts/home/ai-gateway/gateways/capped/logs?per_page=1");
+    return [body.result_info.total_count, body.result[0].id];
+  };
+  await cap("STOP_INSERTING");
+  const ids = Array.from({ length: 10_001 }, record);
+  expect(await newest()).toEqual([10_000, ids[9_999]]);
+  await cap("DELETE_OLDEST");
+  expect(await newest()).toEqual([10_000, ids[9_999]]);
+  const last = record();
+  expect(await newest()).toEqual([10_000, last]);
+});
+
+test("logs of a gateway that is not there are no empty list, and a page that is not full has no next one", async () => {
+  const list = (gateway: string, query = "") =>
+    house.api("GET", `/api/accounts/home/ai-gateway/gateways/${gateway}/logs${query}`);
+  expect((await list("nope")).status).toBe(404);
+  const { result, result_info } = (await list("default", "?per_page=1&provider=")).body; // a filter left empty is none
+  expect(result_info.cursor).toBe(result[0].id);
+  expect((await list("default", "?per_page=1000")).body.result_info.cursor).toBeUndefined();
 });

@@ -3,11 +3,13 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import OpenAI from "openai";
 import {
   CHAT,
+  closeAll,
   type FakeProvider,
   failureOf,
   type GatewayHouse,
   startGatewayHouse,
   startProvider,
+  streamOf,
   until,
 } from "./support/provider.ts";
 
@@ -49,26 +51,19 @@ beforeAll(async () => {
     const chunk = (content: string) =>
       `data: ${JSON.stringify({ model: "gpt-4o-mini", choices: [{ index: 0, delta: { content } }] })}\n\n`;
     const last = { model: "gpt-4o-mini", choices: [], usage: { prompt_tokens: 19, completion_tokens: 2 } };
-    return new Response(
-      async function* () {
-        yield chunk("Hel");
-        yield chunk("lo");
-        if (asked.model === "endless") await new Promise(() => {});
-        if (asked.stream_options?.include_usage) yield `data: ${JSON.stringify(last)}\n\n`;
-        yield "data: [DONE]\n\n";
-      } as never,
-      { headers: { "content-type": "text/event-stream" } },
-    );
+    return streamOf(async function* () {
+      yield chunk("Hel");
+      yield chunk("lo");
+      if (asked.model === "endless") await new Promise(() => {});
+      if (asked.stream_options?.include_usage) yield `data: ${JSON.stringify(last)}\n\n`;
+      yield "data: [DONE]\n\n";
+    });
   });
   house = await startGatewayHouse(provider.url);
 });
-afterAll(async () => {
-  await house[Symbol.asyncDispose]();
-  await provider[Symbol.asyncDispose]();
-});
+afterAll(() => closeAll(house, provider));
 
 const messages = [{ role: "user" as const, content: "Say hello" }];
-const newest = async () => (await house.logs("?per_page=1"))[0] ?? {};
 
 describe.each([
   [
@@ -94,7 +89,7 @@ describe.each([
     const answer = await make().chat.completions.create({ model: "gpt-4o-mini", messages });
     expect(answer.choices[0]?.message.content).toBe("Hello!");
     expect(provider.seen.at(-1)?.path).toBe("/v1/chat/completions");
-    const row = await newest();
+    const row = await house.newest();
     expect(row).toMatchObject({
       provider: "openai",
       model: "gpt-4o-mini",
@@ -117,7 +112,7 @@ describe.each([
     let text = "";
     for await (const chunk of stream) text += chunk.choices[0]?.delta.content ?? "";
     expect(text).toBe("Hello");
-    expect(await newest()).toMatchObject({ tokens_in: 19, tokens_out: 2, estimated: false });
+    expect(await house.newest()).toMatchObject({ tokens_in: 19, tokens_out: 2, estimated: false });
   });
 
   test("abort in mid-stream reaches the provider", async () => {
@@ -134,14 +129,14 @@ describe.each([
       encoding_format: "float",
     });
     expect(answer.data[0]?.embedding).toEqual([0.5, -0.25]);
-    expect(await newest()).toMatchObject({ model_type: "embeddings", tokens_in: 8, tokens_out: null });
+    expect(await house.newest()).toMatchObject({ model_type: "embeddings", tokens_in: 8, tokens_out: null });
   });
 
   test("models, responses, an upload and a binary answer", async () => {
     const client = make();
     expect((await client.models.list()).data[0]?.id).toBe("gpt-4o-mini");
     expect((await client.responses.create({ model: "gpt-4.1", input: "x" })).id).toBe("r");
-    expect(await newest()).toMatchObject({ tokens_in: 7, tokens_out: 9, tokens_cached: 3, tokens_reasoning: 4 });
+    expect(await house.newest()).toMatchObject({ tokens_in: 7, tokens_out: 9, tokens_cached: 3, tokens_reasoning: 4 });
     const file = new File([new Uint8Array(1000).fill(7)], "data.jsonl");
     await client.files.create({ file, purpose: "batch" });
     expect(provider.seen.at(-1)?.headers.get("content-type")).toStartWith("multipart/form-data; boundary=");

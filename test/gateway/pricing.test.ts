@@ -30,6 +30,7 @@ describe("equals the package's own figure", () => {
   const USAGES = [
     { tokensIn: 1000, tokensOut: 100 },
     { tokensIn: 1000, tokensOut: 100, cachedIn: 400 },
+    { tokensIn: 1000, tokensOut: 1000, reasoningOut: 300 },
     { tokensIn: 300_000, tokensOut: 1000, cachedIn: 1000, cacheWriteIn: 2000 },
     { tokensIn: 5000, tokensOut: 1000, cacheWriteIn: 2000, cacheWriteHourIn: 2000, reasoningOut: 300 },
     { tokensIn: 7 },
@@ -46,6 +47,7 @@ describe("equals the package's own figure", () => {
     ["cohere", "command-r-plus"],
     ["deepseek", "deepseek-chat"],
     ["groq", "llama-3.3-70b-versatile"],
+    ["perplexity", "sonar-deep-research"],
   ] as const;
   test.each(MODELS)("%s %s", async (provider, model) => {
     for (const usage of USAGES) {
@@ -97,6 +99,9 @@ test("parts that exceed their whole are cut, not thrown", async () =>
       { provider: "anthropic", base: "", model: "claude-sonnet-4-5" },
     ),
   ).toBeGreaterThan(0));
+
+test("nor do they make a price negative", async () =>
+  expect(await cost({ tokensIn: 100, cachedIn: 900 }, { ...openai, model: "gpt-4o" })).toBeCloseTo(0.0001, 12));
 
 test("a caller's own cost: the whole, or per token with the prompt's rate for the cache", () => {
   expect(customCost({ tokensIn: 1 }, { total: 0.5 })).toBe(0.5);

@@ -1,8 +1,16 @@
 // Each protection attacked over a real socket: addresses, redirects, headers both ways, keys, logs.
+import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { connect } from "node:net";
 import { join } from "node:path";
-import { type FakeProvider, type GatewayHouse, startGatewayHouse, startProvider } from "./support/provider.ts";
+import {
+  closeAll,
+  type FakeProvider,
+  type GatewayHouse,
+  startGatewayHouse,
+  startOpenHouse,
+  startProvider,
+} from "./support/provider.ts";
 
 let provider: FakeProvider;
 let trap: FakeProvider;
@@ -11,12 +19,9 @@ let answer: (request: Request) => Response;
 beforeAll(async () => {
   trap = startProvider(() => new Response("you should not be here"));
   provider = startProvider((request) => answer(request));
-  house = await startGatewayHouse(provider.url);
-  await house.setGateway({ authentication: false });
+  house = await startOpenHouse(provider.url);
 });
-afterAll(async () => {
-  for (const one of [house, provider, trap]) await one[Symbol.asyncDispose]();
-});
+afterAll(() => closeAll(house, provider, trap));
 beforeEach(() => {
   provider.seen.length = 0;
   trap.seen.length = 0;
@@ -137,12 +142,46 @@ describe("an operator's own provider", () => {
     expect(provider.seen).toEqual([]);
   });
 
+  test("a built-in home server is on this machine, and needs nobody's leave", async () => {
+    const row = house.parts.gateway.table.get("vllm");
+    if (row) row.base = provider.url;
+    expect((await fetch(`${house.base}/vllm/health`)).status).toBe(200);
+    expect(provider.seen[0]?.path).toBe("/health");
+  });
+
   test("a built-in home server that happens to be our own port is refused", async () => {
     await using own = await startGatewayHouse("http://127.0.0.1:1");
     const row = own.parts.gateway.table.get("llama-cpp");
     if (row) row.base = own.url;
     const got = await fetch(`${own.base}/llama-cpp/health`, { headers: { "gw-aig-authorization": own.runToken } });
     expect(await got.json()).toMatchObject({ error: [{ code: 2008 }] });
+  });
+
+  test("is reached while it is enabled, and listed for its own account alone", async () => {
+    const { body } = await house.api("POST", place, { name: "n", slug: "switched", base_url: provider.url });
+    const reach = async () => (await fetch(`${house.base}/custom-switched/x`)).status;
+    expect(await reach()).toBe(200);
+    await house.api("PATCH", `${place}/${body.result.id}`, { enable: false });
+    expect(await reach()).toBe(400);
+    await house.api("POST", "/api/accounts", { id: "work" });
+    const elsewhere = place.replace("home", "work");
+    expect((await house.api("POST", elsewhere, { name: "w", slug: "w", base_url: provider.url })).status).toBe(200);
+    expect((await house.api("GET", elsewhere)).body.result.map(({ slug }: { slug: string }) => slug)).toEqual(["w"]);
+  });
+
+  test("is one of at most a thousand", async () => {
+    const db = new Database(join(house.folder, "data", "gateway.db"));
+    db.run(
+      `with recursive n(i) as (select 1 union all select i + 1 from n where i < 999)
+       insert into custom_providers select 'p' || i, 'many', 's' || i, 0, 0, '{"base_url":"http://10.0.0.1"}', null, 0 from n`,
+    );
+    const one = (slug: string) => ({ name: slug, slug, base_url: provider.url });
+    await house.api("POST", "/api/accounts", { id: "many" });
+    const many = place.replace("home", "many");
+    expect((await house.api("POST", many, one("last"))).status).toBe(200);
+    expect((await house.api("POST", many, one("more"))).body.errors[0].message).toContain("at most 1000");
+    db.run("delete from custom_providers where account_id = 'many'");
+    db.close();
   });
 
   test("sends its headers where the client has none, and never shows their values", async () => {
@@ -218,6 +257,9 @@ describe("headers on the way up", () => {
       "x-real-ip": "1.2.3.4",
       "cf-connecting-ip": "1.2.3.4",
       "true-client-ip": "1.2.3.4",
+      "tailscale-user-login": "me@example.org",
+      "remote-user": "me",
+      "cf-access-jwt-assertion": "ey",
       "gw-aig-metadata": "{}",
       "cf-aig-custom-cost": "{}",
       "gw-aig-anything": "1",
@@ -266,6 +308,23 @@ test("headers on the way down: what speaks about an origin would speak about our
   expect(got.headers.get("x-ratelimit-remaining")).toBe("9");
 });
 
+test("what a provider says of itself is kept beside what we say", async () => {
+  const theirs = { "server-timing": "model;dur=9", "x-request-id": "req_1", "cache-control": "no-store" };
+  answer = () => new Response("data: 1\n\n", { headers: { ...theirs, "content-type": "text/event-stream" } });
+  const { headers } = await fetch(`${house.base}/openai/x`);
+  expect(headers.get("server-timing")).toMatch(/^model;dur=9, gateway;dur=\d+\.\d\d$/);
+  expect(headers.get("x-upstream-request-id")).toBe("req_1");
+  expect(headers.get("x-request-id")).toBe(headers.get("gw-aig-request-id"));
+  expect(headers.get("cache-control")).toBe("no-store");
+});
+
+test("an event id of 256 characters is echoed, and one of 257 is replaced by ours", async () => {
+  for (const chars of [256, 257]) {
+    const { headers } = await fetch(`${house.base}/openai/x`, { headers: { "gw-aig-event-id": "e".repeat(chars) } });
+    expect(headers.get("gw-aig-event-id")).toBe(chars === 256 ? "e".repeat(256) : headers.get("gw-aig-request-id"));
+  }
+});
+
 test("no credential of anybody is in the log database, nor in the log lines", async () => {
   const secrets = ["sk-provider-secret", "sk-query-secret", "cookie-secret", "proxy-secret", house.runToken];
   answer = () => Response.json({ model: "m" });
@@ -290,11 +349,31 @@ test("no credential of anybody is in the log database, nor in the log lines", as
   }
 });
 
+describe("odd figures", () => {
+  const ask = async (usage: object, headers: Record<string, string> = {}) => {
+    answer = () => Response.json({ model: "m", usage });
+    const got = await fetch(`${house.base}/openai/chat/completions`, { method: "POST", headers, body: "{}" });
+    return (await house.logs()).find(({ id }) => id === got.headers.get("gw-aig-log-id"));
+  };
+
+  test.each([12.5, 1e300, -1])("of a provider cost nobody a row: %d tokens", async (prompt_tokens) =>
+    expect(await ask({ prompt_tokens, completion_tokens: 7 })).toMatchObject({ tokens_in: null, tokens_out: 7 }),
+  );
+
+  test("of a caller cost nobody the list", async () =>
+    expect(
+      await ask(
+        { prompt_tokens: 1_000, completion_tokens: 7 },
+        { "gw-aig-custom-cost": '{"per_token_in":1e308,"total_cost":1e308}' },
+      ),
+    ).toMatchObject({ tokens_in: 1_000, cost: null, custom_cost: false }));
+});
+
 describe("a provider that answers with the headers it was sent", () => {
   const ask = (headers: Record<string, string>, query = "") =>
     fetch(`${house.base}/openai/echo${query}`, { method: "POST", headers, body: "{}" });
+  const place = "/api/accounts/home/ai-gateway/gateways/default/logs";
   const responseOf = async (answer: Response) => {
-    const place = "/api/accounts/home/ai-gateway/gateways/default/logs";
     const { body } = await house.api("GET", `${place}/${answer.headers.get("gw-aig-log-id")}`);
     return body.result.response_head;
   };
@@ -308,6 +387,11 @@ describe("a provider that answers with the headers it was sent", () => {
           headers: { "content-type": "application/json", "content-encoding": "gzip" },
         }),
     ],
+    [
+      "plain under the name of an encoding that nobody knows",
+      (text: string) =>
+        new Response(text, { headers: { "content-type": "application/json", "content-encoding": "x-none" } }),
+    ],
   ])("puts no key into the logged body, %s", async (_, write) => {
     const keys = ["sk-echoed-secret-1", "sk-echoed-secret-2", "AIza-echoed-secret"];
     answer = (request) => write(JSON.stringify({ url: request.url, headers: request.headers.toJSON(), model: "m" }));
@@ -320,9 +404,18 @@ describe("a provider that answers with the headers it was sent", () => {
     const logged = await responseOf(got);
     for (const key of keys) expect(logged).not.toContain(key);
     expect(JSON.parse(logged)).toMatchObject({ headers: { "x-other": "kept-as-it-is" }, model: "m" });
+    const stars = await house.fetch(`${place}/${got.headers.get("gw-aig-log-id")}/response`, {
+      headers: { authorization: `Bearer ${house.adminToken}` },
+    });
+    expect([stars.headers.get("content-type"), await stars.text()]).toEqual(["application/json", logged]);
     await house.parts.gateway.logs.settled();
     for (const bytes of stored("logs.db", "logs.db-wal"))
       for (const key of keys) expect(bytes.includes(key)).toBe(false);
+  });
+
+  test("and a placeholder is no key: words like it stay", async () => {
+    answer = () => Response.json({ model: "an ollama model" });
+    expect(await responseOf(await ask({ authorization: "Bearer ollama" }))).toContain("an ollama model");
   });
 
   test("nor the key that an operator stored for it", async () => {

@@ -1,18 +1,24 @@
 // Streams over real sockets: not a byte more or less, no waiting for each other's end, and leaving means leaving.
+import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { createHash } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
+import { rmSync } from "node:fs";
 import { connect, type Socket } from "node:net";
+import { join } from "node:path";
 import { brotliCompressSync, gzipSync, zstdCompressSync } from "node:zlib";
 import { Elysia } from "elysia";
 import { gatewayRoutes } from "../../src/gateway/routes.ts";
+import { createUpstream } from "../../src/gateway/upstream.ts";
 import { edge } from "../../src/platform/edge.ts";
 import {
   CHAT,
+  closeAll,
   type GatewayHouse,
   type RawProvider,
-  startGatewayHouse,
+  startOpenHouse,
   startProvider,
   startRawProvider,
+  streamOf,
   until,
 } from "./support/provider.ts";
 
@@ -22,13 +28,9 @@ let provider: RawProvider;
 let house: GatewayHouse;
 beforeAll(async () => {
   provider = await startRawProvider((socket, head) => serve(socket, head));
-  house = await startGatewayHouse(provider.url, { upstream_idle_ms: 1_000 });
-  await house.setGateway({ authentication: false });
+  house = await startOpenHouse(provider.url, { upstream_idle_ms: 1_000 });
 });
-afterAll(async () => {
-  await house[Symbol.asyncDispose]();
-  await provider[Symbol.asyncDispose]();
-});
+afterAll(() => closeAll(house, provider));
 
 const EVENTS =
   "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
@@ -37,6 +39,18 @@ const chunked = (bytes: string | Uint8Array): Buffer => {
   return Buffer.concat([Buffer.from(`${body.length.toString(16)}\r\n`), body, Buffer.from("\r\n")]);
 };
 const END = "0\r\n\r\n";
+const OK = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok";
+/** The provider answers with a stream that goes on after this; resolves with its socket. */
+const goesOnAfter = (piece: string): Promise<Socket> => {
+  const arrived = Promise.withResolvers<Socket>();
+  serve = (socket) => {
+    socket.write(EVENTS);
+    socket.write(chunked(piece));
+    arrived.resolve(socket);
+  };
+  return arrived.promise;
+};
+const port = () => Number(new URL(house.url).port);
 const chat = (init: BunFetchRequestInit = {}) =>
   fetch(`${house.base}/openai/chat/completions`, {
     method: "POST",
@@ -75,18 +89,13 @@ describe("leaving", () => {
   });
 
   test("in mid-stream ends the call too", async () => {
-    const arrived = Promise.withResolvers<Socket>();
-    serve = (socket) => {
-      socket.write(EVENTS);
-      socket.write(chunked('data: {"choices":[{"delta":{"content":"first"}}]}\n\n'));
-      arrived.resolve(socket);
-    };
+    const arrived = goesOnAfter('data: {"choices":[{"delta":{"content":"first"}}]}\n\n');
     const controller = new AbortController();
     const answer = await chat({ signal: controller.signal });
     const reader = answer.body?.getReader();
     expect(new TextDecoder().decode((await reader?.read())?.value)).toContain("first");
     controller.abort();
-    await closed(await arrived.promise);
+    await closed(await arrived);
     expect(await lastLog(answer)).toMatchObject({
       status_code: 200,
       success: false,
@@ -96,35 +105,56 @@ describe("leaving", () => {
   });
 
   test("by the socket alone, without a goodbye", async () => {
-    const arrived = Promise.withResolvers<Socket>();
-    serve = (socket) => {
-      socket.write(EVENTS);
-      socket.write(chunked("data: 1\n\n"));
-      arrived.resolve(socket);
-    };
-    const { port } = new URL(house.url);
-    const client = connect(Number(port), "127.0.0.1");
+    const arrived = goesOnAfter("data: 1\n\n");
+    const client = connect(port(), "127.0.0.1");
     client.write("GET /v1/home/default/openai/x HTTP/1.1\r\nHost: localhost\r\n\r\n");
     await new Promise((read) => client.once("data", read));
     client.destroy();
-    await closed(await arrived.promise);
+    await closed(await arrived);
   });
+});
+
+test("a client that stalls and then leaves is in the log as one that left", async () => {
+  const body = Buffer.alloc(64 * 1024 * 1024, 120);
+  serve = (socket) => {
+    socket.write(OK.replace("2\r\n\r\nok", `${body.length}\r\n\r\n`));
+    socket.write(body);
+  };
+  const client = connect(port(), "127.0.0.1");
+  client.pause();
+  client.write("GET /v1/home/default/openai/stalls HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  await until(() => house.parts.gateway.inFlight() > 0);
+  await Bun.sleep(300); // until what the sockets hold is full: nobody reads from here on
+  client.destroy();
+  await until(() => house.parts.gateway.inFlight() === 0);
+  const [row] = await house.logs("?search=stalls");
+  expect(row).toMatchObject({ outcome: "client_left", success: false });
+});
+
+test("for a client that was gone before the call, none is made", async () => {
+  const upstream = createUpstream({ idleMsMax: 1_000, now: () => performance.now() });
+  serve = (socket) => void socket.end(OK);
+  const call = { url: provider.url, method: "GET", headers: new Headers(), body: null, firstByteMsMax: undefined };
+  const it = upstream.send({ ...call, signal: AbortSignal.abort() });
+  await expect(it.response).rejects.toThrow();
+  expect(it.cutBy).toBe("client_left");
+  it.close();
+  expect(upstream.count()).toBe(0);
+  upstream.stop();
 });
 
 test("150 clients that leave, before and in mid-stream, leave nothing behind and disturb nobody", async () => {
   await using fake = startProvider(async (request) => {
     const kind = new URL(request.url).searchParams.get("kind");
     if (kind === "slow") await new Promise((gone) => request.signal.addEventListener("abort", gone));
-    const body = async function* () {
+    return streamOf(async function* () {
       yield "data: 1\n\n";
       if (kind === "endless") await new Promise((gone) => request.signal.addEventListener("abort", gone));
       await Bun.sleep(20);
       yield "data: 2\n\n";
-    };
-    return new Response(body as never, { headers: { "content-type": "text/event-stream" } });
+    });
   });
-  await using open = await startGatewayHouse(fake.url);
-  await open.setGateway({ authentication: false });
+  await using open = await startOpenHouse(fake.url);
   const leave = async (kind: string): Promise<void> => {
     const controller = new AbortController();
     const answer = fetch(`${open.base}/openai/x?kind=${kind}`, { signal: controller.signal });
@@ -165,8 +195,7 @@ test("a client that stalls makes the provider stall; nothing piles up in between
     };
     more();
   };
-  const { port } = new URL(house.url);
-  const client = connect(Number(port), "127.0.0.1");
+  const client = connect(port(), "127.0.0.1");
   client.pause();
   client.write("GET /v1/home/default/openai/big HTTP/1.1\r\nHost: localhost\r\n\r\n");
   // Stalled: the provider is blocked and its count no longer moves.
@@ -258,13 +287,38 @@ describe("a provider that dies", () => {
     expect((await chat()).status).toBe(502);
   });
 
+  test("or answers with what is no status is a 502, and its stream is ended", async () => {
+    const arrived = Promise.withResolvers<Socket>();
+    serve = (socket) => {
+      socket.write(EVENTS.replace("200 OK", "600 Odd"));
+      socket.write(chunked("data: 1\n\n"));
+      arrived.resolve(socket);
+    };
+    expect((await chat()).status).toBe(502);
+    await closed(await arrived.promise);
+  });
+
   test("or was never there is a 502, logged", async () => {
-    await using gone = await startGatewayHouse("http://127.0.0.1:1");
-    await gone.setGateway({ authentication: false });
+    await using gone = await startOpenHouse("http://127.0.0.1:1");
     const answer = await fetch(`${gone.base}/openai/models`);
     expect(answer.status).toBe(502);
     expect((await gone.logs())[0]).toMatchObject({ id: answer.headers.get("gw-aig-log-id"), status_code: 502 });
   });
+});
+
+test("a stop in mid-stream ends the call to the provider and keeps its row", async () => {
+  const arrived = goesOnAfter("data: 1\n\n");
+  const stopped = await startOpenHouse(provider.url, {}, { stop_ms: 50 });
+  const answer = await fetch(`${stopped.base}/openai/x`);
+  await stopped.stop();
+  await closed(await arrived);
+  await expect(answer.text()).rejects.toThrow();
+  const db = new Database(join(stopped.folder, "data", "logs.db"), { readonly: true });
+  expect(db.query("select id, outcome from logs").all()).toEqual([
+    { id: answer.headers.get("gw-aig-log-id"), outcome: "client_left" },
+  ]);
+  db.close();
+  rmSync(stopped.folder, { recursive: true });
 });
 
 describe("a provider that is silent", () => {
@@ -276,16 +330,18 @@ describe("a provider that is silent", () => {
     expect(await lastLog(answer)).toMatchObject({ outcome: "upstream_silent", status_code: 504 });
   });
 
+  test("in the middle of an answer that is held is given up: 504", async () => {
+    serve = (socket) => void socket.write(OK.replace("2\r\n", "9\r\ncontent-type: application/json\r\n"));
+    const answer = await chat();
+    expect(answer.status).toBe(504);
+    expect(await lastLog(answer)).toMatchObject({ outcome: "upstream_silent", status_code: 504 });
+  });
+
   test("in mid-stream is cut, and the call to it ended", async () => {
-    const arrived = Promise.withResolvers<Socket>();
-    serve = (socket) => {
-      socket.write(EVENTS);
-      socket.write(chunked("data: 1\n\n"));
-      arrived.resolve(socket);
-    };
+    const arrived = goesOnAfter("data: 1\n\n");
     const answer = await chat();
     await expect(answer.text()).rejects.toThrow();
-    await closed(await arrived.promise);
+    await closed(await arrived);
     expect(await lastLog(answer)).toMatchObject({ outcome: "upstream_silent", success: false });
   });
 
@@ -299,6 +355,17 @@ describe("a provider that is silent", () => {
       expect(await lastLog(answer)).toMatchObject({ outcome: "timeout" });
       // Ours is the time before the provider was asked; the wait for it is not.
       expect(Number(/^gateway;dur=(.*)$/.exec(answer.headers.get("server-timing") ?? "")?.[1])).toBeLessThan(50);
+    }
+  });
+
+  test("for no longer than that: a limit that is met says nothing of the rest, and one that makes no sense is none", async () => {
+    for (const limit of ["300", "0", "-1", "1.5", "soon"]) {
+      serve = (socket) => {
+        setTimeout(() => socket.write(Buffer.concat([Buffer.from(EVENTS), chunked("data: 1\n\n")])), 20);
+        setTimeout(() => socket.end(Buffer.concat([chunked("data: 2\n\n"), Buffer.from(END)])), 400);
+      };
+      const answer = await chat({ headers: { "gw-aig-request-timeout": limit } });
+      expect([answer.status, await answer.text()]).toEqual([200, "data: 1\n\ndata: 2\n\n"]);
     }
   });
 
@@ -320,6 +387,35 @@ describe("a provider that is silent", () => {
   });
 });
 
+test("an answer longer than a log keeps is counted by its end", async () => {
+  const body = JSON.stringify({ data: "x".repeat(400_000), usage: { prompt_tokens: 5, completion_tokens: 7 } });
+  const json = "content-type: application/json\r\n";
+  for (const known of [true, false]) {
+    serve = (socket) => {
+      const length = known ? `content-length: ${body.length}` : "transfer-encoding: chunked";
+      socket.write(`HTTP/1.1 200 OK\r\nconnection: close\r\n${json}${length}\r\n\r\n`);
+      socket.end(known ? body : Buffer.concat([chunked(body), Buffer.from(END)]));
+    };
+    const answer = await chat();
+    expect(await answer.text()).toBe(body);
+    const { id, ...row } = await lastLog(answer);
+    expect(row).toMatchObject({ tokens_in: 5, tokens_out: 7, response_size: body.length });
+    const kept = await house.fetch(`/api/accounts/home/ai-gateway/gateways/default/logs/${id}/response`, {
+      headers: { authorization: `Bearer ${house.adminToken}` },
+    });
+    expect(kept.headers.get("content-type")).toBe("text/plain; charset=utf-8"); // half an object is no JSON
+    expect(kept.headers.get("content-security-policy")).toBe("sandbox");
+    expect(await kept.text()).toBe(body.slice(0, 256 * 1024));
+  }
+});
+
+test("a header that the provider's Connection names goes no further", async () => {
+  serve = (socket) =>
+    void socket.end(OK.replace("close", "close, X-Hop").replace("\r\n", "\r\nx-hop: 1\r\nx-kept: 1\r\n"));
+  const { headers } = await chat();
+  expect([headers.has("x-hop"), headers.has("x-kept")]).toEqual([false, true]);
+});
+
 test("a quiet stream outlives the server's own idle limit", async () => {
   // The house listens with an idle limit of a minute; here it is a second, and the provider is quiet for nine.
   serve = (socket) => {
@@ -327,8 +423,7 @@ test("a quiet stream outlives the server's own idle limit", async () => {
     socket.write(chunked("data: 1\n\n"));
     setTimeout(() => socket.write(Buffer.concat([chunked("data: 2\n\n"), Buffer.from(END)])), 9_000);
   };
-  await using quiet = await startGatewayHouse(provider.url);
-  await quiet.setGateway({ authentication: false });
+  await using quiet = await startOpenHouse(provider.url);
   const { parts } = quiet;
   const app = new Elysia()
     .use(edge({ ...parts, trustedProxies: [], trace: false, routes: () => [] }))
@@ -370,25 +465,40 @@ describe("compressed answers pass as they are", () => {
     }
   });
 
+  test("and are read to their end where that is within a mebibyte", async () => {
+    const noise = Array.from(
+      { length: 40 },
+      () => `data: {"model":"m","x":"${randomBytes(9_000).toString("hex")}"}\n\n`,
+    );
+    const packed = gzipSync(Buffer.concat([Buffer.from(noise.join("")), events]));
+    expect(packed.length).toBeGreaterThan(256 * 1024);
+    serve = (socket) => {
+      socket.write(EVENTS.replace("\r\n\r\n", "\r\ncontent-encoding: gzip\r\n\r\n"));
+      socket.end(Buffer.concat([chunked(packed), Buffer.from(END)]));
+    };
+    const answer = await chat({ headers: { "accept-encoding": "gzip", "content-type": "application/json" } });
+    expect((await answer.text()).endsWith(events.toString())).toBe(true);
+    expect(await lastLog(answer)).toMatchObject({ tokens_in: 3, tokens_out: 4, estimated: false });
+  });
+
   test("and a client that asked for none gets none", async () => {
     let asked = "";
     serve = (socket, head) => {
       asked = head;
-      socket.end("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok");
+      socket.end(OK);
     };
-    const { port } = new URL(house.url);
-    const client = connect(Number(port), "127.0.0.1");
+    const client = connect(port(), "127.0.0.1");
     client.write("GET /v1/home/default/openai/x HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     await closed(client.resume());
     expect(asked).toMatch(/accept-encoding: identity/i);
+    expect(asked).toMatch(/user-agent: gatehouse/i); // it named none, and what our HTTP client is called is nobody's business
   });
 });
 
 describe("requests", () => {
   test("a compressed body arrives as it was sent", async () => {
     await using fake = startProvider();
-    await using open = await startGatewayHouse(fake.url);
-    await open.setGateway({ authentication: false });
+    await using open = await startOpenHouse(fake.url);
     const body = zstdCompressSync('{"model":"gpt-4o-mini","messages":[]}');
     await fetch(`${open.base}/openai/chat/completions`, {
       method: "POST",
@@ -404,10 +514,9 @@ describe("requests", () => {
     let asked = "";
     serve = (socket, head) => {
       asked = head;
-      socket.end("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok");
+      socket.end(OK);
     };
-    const { port } = new URL(house.url);
-    const client = connect(Number(port), "127.0.0.1");
+    const client = connect(port(), "127.0.0.1");
     let got = "";
     client.on("data", (chunk) => {
       got += chunk.toString();
@@ -452,7 +561,7 @@ describe("requests", () => {
             }
           }
           if (received === piece.length * count) {
-            socket.write("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok");
+            socket.end(OK);
             done.resolve();
           }
         };
@@ -479,6 +588,22 @@ describe("requests", () => {
       await upload;
     }
   }, 30_000);
+
+  test("an upload that takes longer than a provider may be silent is no silence", async () => {
+    serve = (socket) => {
+      socket.on("data", (chunk) => {
+        if (chunk.includes(END)) socket.end(OK);
+      });
+    };
+    const pieces = async function* () {
+      for (let index = 0; index < 20; index++) {
+        await Bun.sleep(100); // the condition is the time itself: twice the limit
+        yield new Uint8Array(1_000);
+      }
+    };
+    const answer = await fetch(`${house.base}/openai/files`, { method: "POST", body: pieces() as never });
+    expect([answer.status, await answer.text()]).toEqual([200, "ok"]);
+  });
 
   test("an answer that comes before the upload is through reaches the client", async () => {
     serve = (socket) => {
@@ -523,6 +648,51 @@ describe("asking for usage", () => {
     expect(asked()).toContain('"stream_options":{"include_usage":true}');
     expect(asked()).toMatch(/accept-encoding: identity/i); // in a compressed stream the chunk could not be found
     expect(await lastLog(answer)).toMatchObject({ tokens_in: 11, tokens_out: 22, estimated: false });
+  });
+
+  test("whichever line ends the provider writes", async () => {
+    const crlf = (text: string) => text.replaceAll("\n", "\r\n");
+    answerWith(crlf(first), crlf(extra), crlf("data: [DONE]\n\n"));
+    expect(await (await chat()).text()).toBe(crlf(`${first}data: [DONE]\n\n`));
+  });
+
+  test("and holds back no event that is longer than a mebibyte, nor the end of one that has none", async () => {
+    const long = `data: ${"x".repeat(1_100_000)}`;
+    const go = goesOnAfter(long);
+    const answer = await chat();
+    const reader = answer.body?.getReader();
+    const read = async () => (await reader?.read())?.value?.byteLength ?? 0;
+    let got = 0;
+    while (got < 1024 * 1024) got += await read();
+    (await go).end(Buffer.concat([chunked("the end"), Buffer.from(END)]));
+    for (let more = await read(); more > 0; more = await read()) got += more;
+    expect(got).toBe(long.length + "the end".length);
+  });
+
+  test("from a stream of known length too, whose length is then another", async () => {
+    const [head] = EVENTS.split("transfer-encoding");
+    serve = (socket) =>
+      void socket.end(`${head}content-length: ${first.length + extra.length}\r\n\r\n${first}${extra}`);
+    expect(await (await chat()).text()).toBe(first);
+  });
+
+  test("of a chat alone, that is to be streamed", async () => {
+    for (const [path, stream] of [
+      ["responses", true],
+      ["chat/completions", false],
+    ] as const) {
+      const asked = answerWith(first);
+      const body = JSON.stringify({ model: "m", stream });
+      const headers = { "content-type": "application/json" };
+      await (await fetch(`${house.base}/openai/${path}`, { method: "POST", headers, body })).text();
+      expect(asked()).toEndWith(body);
+    }
+  });
+
+  test("changes nothing else: a number too large for JavaScript arrives as it was written", async () => {
+    const asked = answerWith(first, extra);
+    await (await chat({ body: '{"seed":9223372036854775807,"stream":true}' })).text();
+    expect(asked()).toEndWith('{"stream_options":{"include_usage":true},"seed":9223372036854775807,"stream":true}');
   });
 
   test("leaves a client alone that has said what it wants", async () => {

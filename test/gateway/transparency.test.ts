@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { randomBytes } from "node:crypto";
 import { PROVIDERS } from "../../src/gateway/providers.ts";
-import { type FakeProvider, type GatewayHouse, startGatewayHouse, startProvider } from "./support/provider.ts";
+import { closeAll, type FakeProvider, type GatewayHouse, startOpenHouse, startProvider } from "./support/provider.ts";
 
 let provider: FakeProvider;
 let house: GatewayHouse;
@@ -21,13 +21,9 @@ beforeAll(async () => {
     return new Response(pieces as never, { headers });
   });
   const providers = Object.fromEntries(Object.keys(PROVIDERS).map((slug) => [slug, { base_url: provider.url }]));
-  house = await startGatewayHouse(provider.url, { providers });
-  await house.setGateway({ authentication: false });
+  house = await startOpenHouse(provider.url, { providers });
 });
-afterAll(async () => {
-  await house[Symbol.asyncDispose]();
-  await provider[Symbol.asyncDispose]();
-});
+afterAll(() => closeAll(house, provider));
 
 test.each(Object.keys(PROVIDERS))("%s", async (slug) => {
   for (const kind of ["whole-json", "whole-binary", "chunked-json", "chunked-binary"]) {

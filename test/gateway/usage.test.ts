@@ -19,8 +19,18 @@ describe("knows nothing", () => {
     sse("[DONE]"),
   ])("from %p", (text) => expect(read(text)).toMatchObject({ usage: {}, final: false }));
 
-  test("from a negative or absurd count", () =>
-    expect(read('{"usage":{"prompt_tokens":-1,"completion_tokens":1e999}}').usage).toEqual({}));
+  test.each(["-1", "1e999", "1e300", "12.5"])("from a count of %s", (count) =>
+    expect(read(`{"usage":{"prompt_tokens":${count},"completion_tokens":${count}}}`).usage).toEqual({}),
+  );
+
+  test("from a price that is none", () =>
+    expect(read('{"usage":{"prompt_tokens":1,"cost":1e300}}').usage).toEqual({ tokensIn: 1 }));
+
+  test("of a model whose name is a text of its own", () =>
+    expect([200, 201].map((chars) => read(`{"model":"${"m".repeat(chars)}"}`).model?.length)).toEqual([
+      200,
+      undefined,
+    ]));
 });
 
 describe("OpenAI chat", () => {
@@ -65,6 +75,16 @@ describe("OpenAI chat", () => {
 
   test("a seller's own price is kept", () =>
     expect(read('{"usage":{"prompt_tokens":4,"completion_tokens":1,"cost":0.0015}}').usage.cost).toBe(0.0015));
+
+  test("and so is the sum of one that is told in parts", () =>
+    expect(read('{"usage":{"input_tokens":4,"output_tokens":1,"cost":{"total_cost":0.006}}}').usage.cost).toBe(0.006));
+
+  test("reasoning that is counted beside the answer, as xAI does, is generated all the same", () =>
+    expect(
+      read(
+        '{"usage":{"prompt_tokens":32,"completion_tokens":9,"total_tokens":135,"completion_tokens_details":{"reasoning_tokens":94}}}',
+      ).usage,
+    ).toEqual({ tokensIn: 32, tokensOut: 103, reasoningOut: 94 }));
 
   test("Groq's stream puts it under x_groq", () =>
     expect(read(sse({ model: "m" }, { x_groq: { usage: { prompt_tokens: 1, completion_tokens: 2 } } })).usage).toEqual({

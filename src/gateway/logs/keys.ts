@@ -5,8 +5,8 @@ export type KeptBody = { bytes: Uint8Array; encoding: string | undefined };
 
 /** The same bytes when no key is in them; else a copy, no longer compressed, with a star for each of the key's bytes. */
 export function withoutKeys({ bytes, encoding }: KeptBody, keys: readonly string[]): KeptBody {
-  const plain = keys.length === 0 ? undefined : decodeBody(bytes, encoding);
-  if (!plain) return { bytes, encoding };
+  if (keys.length === 0) return { bytes, encoding };
+  const plain = decodeBody(bytes, encoding) ?? bytes; // what cannot be decoded may be plain in spite of its label
   const look = Buffer.from(plain.buffer, plain.byteOffset, plain.byteLength);
   const found = keys.filter((key) => look.includes(key));
   if (found.length === 0) return { bytes, encoding };

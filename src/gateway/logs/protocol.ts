@@ -5,6 +5,9 @@ import type { LogDetail, LogPage, StatsAnswer, StoredBody } from "./reader.ts";
 /** How a request ended. Only `answered` is a whole answer, whatever its status. */
 export type Outcome = "answered" | "client_left" | "upstream_failed" | "upstream_silent" | "timeout" | "stream_cut";
 
+/** The status of a request whose client left before the answer. Nobody reads it but the log. */
+export const CLIENT_LEFT = 499;
+
 /** One proxied request as the main thread knows it: facts only. Reading bodies and pricing happen in the thread. */
 export type LogRecord = {
   /** A UUIDv7: the time of the row is in it. */
@@ -61,7 +64,8 @@ export type WriterSetup = {
   prices: Record<string, PriceSetting>;
 };
 
-export type Filter = { key: string; operator: "eq" | "neq" | "contains" | "lt" | "gt"; value: (string | null)[] };
+export const OPERATORS = ["eq", "neq", "contains", "lt", "gt"] as const;
+export type Filter = { key: string; operator: (typeof OPERATORS)[number]; value: (string | null)[] };
 export type Selection = { gateway: string; filters: Filter[]; search?: string };
 export type ListQuery = Selection & {
   page: number;

@@ -1,9 +1,9 @@
 // A record and its captures become one row: model, counts, cost. The only reader of proxied bodies.
 import { type CustomCost, customCost, type Pricing } from "../pricing.ts";
-import { parseJson, type Reading, readAnswer, toText, type Usage } from "../usage.ts";
+import { dollarsOf, parseJson, type Reading, readAnswer, toText, type Usage } from "../usage.ts";
 import { decodeBody } from "./body.ts";
 import { estimateTokens, isPrompt } from "./estimate.ts";
-import type { Captured, LogRecord } from "./protocol.ts";
+import { type Captured, CLIENT_LEFT, type LogRecord } from "./protocol.ts";
 import { timeOfId } from "./schema.ts";
 
 export type Row = {
@@ -29,11 +29,8 @@ export function toRow(record: LogRecord, captured: Captured, pricing: Pricing): 
     answer && isReadable(record.responseType)
       ? readAnswer(tail ? { head: answer, tail } : { head: answer })
       : { usage: {}, final: false };
-  const ok = record.status >= 200 && record.status < 300;
   const whole = record.outcome === "answered";
-  // A client that left has been charged for its prompt all the same; an error has not.
-  const charged = ok || record.outcome === "client_left";
-  const estimated = charged && !(reading.final && whole) && estimate(record, captured, answer, reading.usage);
+  const estimated = isCharged(record) && !(reading.final && whole) && estimate(record, captured, answer, reading.usage);
   const kind = kindOf(record.path);
   const model = kind.model ?? modelOf(record, captured) ?? reading.model;
   const custom = parseCustomCost(record.customCost);
@@ -42,13 +39,22 @@ export function toRow(record: LogRecord, captured: Captured, pricing: Pricing): 
     createdMs: timeOfId(record.id),
     model,
     modelType: kind.type,
-    success: ok && whole,
+    success: isOk(record) && whole,
     usage: reading.usage,
     estimated,
     cost: custom ? customCost(reading.usage, custom) : priceOf(record, reading, model, pricing),
     customCost: custom !== undefined,
     metadata: parseMetadata(record.metadata && utf8Of(record.metadata)),
   };
+}
+
+/** A client that left before the answer has been charged for its prompt all the same; an error has not. */
+export function isCharged(record: LogRecord): boolean {
+  return isOk(record) || (record.outcome === "client_left" && record.status === CLIENT_LEFT);
+}
+
+function isOk({ status }: LogRecord): boolean {
+  return status >= 200 && status < 300;
 }
 
 /** The answer's own model name first: it is the exact one, and what the price belongs to. */
@@ -65,7 +71,8 @@ function priceOf(
 
 /** Fills what the provider left out; a count it gave before it was cut off is never lowered. True when it filled something. */
 function estimate(record: LogRecord, captured: Captured, answer: Uint8Array | undefined, usage: Usage): boolean {
-  const request = captured.request && decodeBody(captured.request, record.requestEncoding);
+  const kind = kindOf(record.path);
+  const request = kind.isFree ? undefined : captured.request && decodeBody(captured.request, record.requestEncoding);
   if (!request || !isJson(record.requestType)) return false;
   const text = toText(request);
   if (!isPrompt(text)) return false;
@@ -76,8 +83,7 @@ function estimate(record: LogRecord, captured: Captured, answer: Uint8Array | un
     answer && isReadable(record.responseType)
       ? estimateTokens(toText(answer), scaleOf(record.responseBytes, captured.head))
       : undefined;
-  if (out !== undefined && kindOf(record.path).type !== "embeddings")
-    usage.tokensOut = Math.max(usage.tokensOut ?? 0, out);
+  if (out !== undefined && kind.type !== "embeddings") usage.tokensOut = Math.max(usage.tokensOut ?? 0, out);
   return usage.tokensIn !== before.tokensIn || usage.tokensOut !== before.tokensOut;
 }
 
@@ -121,8 +127,11 @@ const TYPES: ReadonlyArray<readonly [RegExp, string]> = [
   [/chat|messages|completion|responses|generate|converse|\/invoke/i, "chat"],
 ];
 
+/** Questions about a prompt that no model reads. */
+const FREE_PATH = /count[-_]?tokens|\/input_tokens$|tokenize$|moderations$/i;
+
 /** What a path alone says. The same few paths come again and again. */
-type Kind = { type: string | undefined; model: string | undefined };
+type Kind = { type: string | undefined; model: string | undefined; isFree: boolean };
 const kinds = new Map<string, Kind>();
 const KINDS_MAX = 1_000;
 
@@ -131,7 +140,8 @@ function kindOf(path: string): Kind {
   if (known) return known;
   const type = TYPES.find(([pattern]) => pattern.test(path))?.[1];
   const named = PATH_MODELS.map((pattern) => pattern.exec(path)?.[1]).find((model) => model !== undefined);
-  const kind = { type, model: named === undefined ? undefined : unescapePath(named) };
+  const model = named === undefined ? undefined : unescapePath(named);
+  const kind = { type, model, isFree: FREE_PATH.test(path) };
   if (kinds.size >= KINDS_MAX) kinds.clear();
   kinds.set(path, kind);
   return kind;
@@ -181,8 +191,8 @@ function parseCustomCost(text: string | undefined): CustomCost | undefined {
   if (typeof value !== "object" || value === null) return undefined;
   const cost: CustomCost = {};
   for (const [name, field] of Object.entries(COST_FIELDS)) {
-    const rate: unknown = Reflect.get(value, name);
-    if (typeof rate === "number" && Number.isFinite(rate) && rate >= 0) cost[field] = rate;
+    const rate = dollarsOf(Reflect.get(value, name));
+    if (rate !== undefined) cost[field] = rate;
   }
   return Object.keys(cost).length > 0 ? cost : undefined;
 }

@@ -129,7 +129,12 @@ export function startLogs({ threadUrl, setup, log, metrics }: StoreParts) {
     const idle = setTimeout(() => endReader(), READER_IDLE_MS);
     idle.unref();
     reader = { line, idle };
-    await line.ask({ type: "read", path: setup.path }, "done");
+    try {
+      await line.ask({ type: "read", path: setup.path }, "done");
+    } catch (error) {
+      if (reader?.line === line) endReader(); // it would answer nobody; the next question starts another
+      throw error;
+    }
     return line;
   }
 
@@ -157,11 +162,11 @@ export function startLogs({ threadUrl, setup, log, metrics }: StoreParts) {
       return (await (await readerLine()).ask({ type: "stats", query }, "stats")).stats;
     },
     async remove(selection: Selection, removal: Removal = {}) {
-      await settled();
+      flush();
       return (await writer.ask({ type: "delete", selection, removal }, "count")).count;
     },
     async setFeedback(gateway: string, logId: string, feedback: Feedback) {
-      await settled();
+      flush();
       return (await writer.ask({ type: "feedback", gateway, logId, feedback }, "found")).found;
     },
     setCap(cap: GatewayCap) {

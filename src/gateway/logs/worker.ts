@@ -86,9 +86,11 @@ function asWriter({ setup }: Extract<ToWriter, { type: "open" }>): Ask {
       case "cap":
         writer.setCap(message.cap);
         return { type: "done" };
-      case "delete":
+      case "delete": // waits, as the next, for what was recorded before it
+        await writing;
         return { type: "count", count: await chore(() => writer.remove(message.selection, message.removal)) };
       case "feedback":
+        await writing;
         return { type: "found", found: writer.setFeedback(message.gateway, message.logId, message.feedback) };
       case "stop":
         clearInterval(timer);

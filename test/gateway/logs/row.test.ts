@@ -64,6 +64,28 @@ describe("estimates", () => {
     expect(it.estimated).toBe(true);
     expect(it.usage.tokensIn).toBe(25);
     expect(it.usage.tokensOut).toBeGreaterThan(5);
+    const counted = await row(
+      { ...streamed, outcome: "stream_cut", path: "v1/messages" },
+      { request: chat.request, head: bytes(start.replace('"output_tokens":1', '"output_tokens":500') + text) },
+    );
+    expect(counted.usage.tokensOut).toBe(500);
+  });
+
+  test("no output of embeddings, whatever their answer says", async () => {
+    const it = await row({ path: "embeddings" }, { request: chat.request, head: bytes('{"text":"Hello there"}') });
+    expect([it.estimated, it.usage.tokensOut]).toEqual([true, undefined]);
+  });
+
+  test("not the letters of an image, nor what lies deeper than anybody nests", async () => {
+    const promptOf = async (content: unknown) => {
+      const request = bytes(JSON.stringify({ messages: [{ role: "user", content }] }));
+      return (await row({}, { request, head: bytes("{}") })).usage.tokensIn;
+    };
+    const words = await promptOf([{ text: "Look" }]);
+    expect(words).toBeGreaterThan(0);
+    expect(await promptOf([{ text: "Look" }, { text: `data:image/png;base64,${"A".repeat(4_000)}` }])).toBe(words);
+    const nested = (depth: number): unknown => (depth === 0 ? { text: "Look" } : [nested(depth - 1)]);
+    expect([await promptOf(nested(8)), await promptOf(nested(9))]).toEqual([words, undefined]);
   });
 
   test("a body of which only a part was kept, in proportion", async () => {
@@ -83,8 +105,23 @@ describe("estimates", () => {
       { requestType: "multipart/form-data; boundary=x" },
       { request: bytes("--x"), head: bytes("{}") },
     );
-    for (const it of [list, error, upload]) expect([it.usage, it.estimated, it.cost]).toEqual([{}, false, null]);
+    const left = await row(
+      { status: 429, outcome: "client_left" },
+      { request: chat.request, head: bytes('{"error":{"mess') },
+    );
+    for (const it of [list, error, upload, left]) expect([it.usage, it.estimated, it.cost]).toEqual([{}, false, null]);
   });
+});
+
+test.each([
+  ["v1/messages/count_tokens", '{"input_tokens":14}'],
+  ["v1beta/models/gemini-2.5-flash:countTokens", '{"totalTokens":31}'],
+  ["responses/input_tokens", '{"object":"response.input_tokens","input_tokens":11}'],
+  ["v1/tokenize", '{"tokens":[1,2],"text":"Hello"}'],
+  ["moderations", '{"id":"m","results":[]}'],
+])("a question about a prompt costs nothing: %s", async (path, answer) => {
+  const it = await row({ path }, { request: bytes(CHAT_REQUEST), head: bytes(answer) });
+  expect([it.usage, it.estimated, it.cost]).toEqual([{}, false, null]);
 });
 
 describe("compressed answers are read", () => {
@@ -143,6 +180,11 @@ test("takes the model out of a form", async () => {
   ).toBe("whisper-1");
 });
 
+test("a model by a name the table does not know costs what it was asked for as", async () => {
+  const head = bytes(CHAT_ANSWER.replace("gpt-4o-mini-2024-07-18", "served-by-somebody"));
+  expect((await row({}, { request: chat.request, head })).cost).toBeCloseTo(0.00021, 9);
+});
+
 test("a quoted model inside a message is not the model", async () => {
   const body = JSON.stringify({ messages: [{ content: '{"model":"evil"}' }], model: "good" });
   expect((await row({}, { request: bytes(body) })).model).toBe("good");
@@ -175,7 +217,9 @@ describe("metadata", () => {
 test("a caller's own cost wins and is marked; a broken one is ignored", async () => {
   const own = await row({ customCost: '{"per_token_in":0.001,"per_token_out":0.01}' }, chat);
   expect([own.cost, own.customCost]).toEqual([2, true]);
-  const broken = await row({ customCost: '{"per_token_in":-1}' }, chat);
-  expect(broken.customCost).toBe(false);
-  expect(broken.cost).toBeCloseTo(0.00021, 9);
+  for (const rate of ["-1", "1e308", '"1"', "null"]) {
+    const broken = await row({ customCost: `{"per_token_in":${rate}}` }, chat);
+    expect(broken.customCost).toBe(false);
+    expect(broken.cost).toBeCloseTo(0.00021, 9);
+  }
 });

@@ -1,21 +1,23 @@
 // The real threads on a real file: what is recorded can be read at once, questions page, failure stays contained.
-import { afterEach, beforeEach, expect, test } from "bun:test";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { mkdirSync, mkdtempSync, rmdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { pathToFileURL } from "node:url";
 import type { ListQuery, WriterSetup } from "../../../src/gateway/logs/protocol.ts";
 import { type LogStore, startLogs } from "../../../src/gateway/logs/store.ts";
 import { createLog } from "../../../src/platform/log.ts";
-import { createMetrics } from "../../../src/platform/metrics.ts";
+import { createMetrics, type Metrics } from "../../../src/platform/metrics.ts";
+import { until } from "../support/provider.ts";
 import { bytes, CHAT_ANSWER, CHAT_REQUEST, recordOf } from "../support/records.ts";
 
 const threadUrl = new URL("../../../src/gateway/logs/worker.ts", import.meta.url).href;
 let folder: string;
 let lines: string[];
 let store: LogStore;
-const start = (change: Partial<WriterSetup> = {}): LogStore =>
+const start = (change: Partial<WriterSetup> = {}, url = threadUrl, metrics = createMetrics()): LogStore =>
   startLogs({
-    threadUrl,
+    threadUrl: url,
     setup: {
       path: join(folder, "logs.db"),
       retention: { rowsMax: 0, daysMax: 0, bytesMax: 0 },
@@ -24,7 +26,7 @@ const start = (change: Partial<WriterSetup> = {}): LogStore =>
       ...change,
     },
     log: createLog({ level: "debug", pretty: false, now: Date.now, write: (line) => void lines.push(line) }),
-    metrics: createMetrics(),
+    metrics,
   });
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), "gatehouse-logs-"));
@@ -169,6 +171,14 @@ test("deletes, takes feedback, and gives a range of figures", async () => {
   expect((await store.list(ask())).rows.map(({ id, feedback }) => [id, feedback])).toEqual([[record.id, 1]]);
 });
 
+test("what was recorded just before is judged and deleted too, though it is not yet written", async () => {
+  const record = recordOf();
+  store.record(record, { head: bytes(CHAT_ANSWER) });
+  expect(await store.setFeedback("home/default", record.id, { score: 7 })).toBe(true);
+  store.record(recordOf(), { head: bytes(CHAT_ANSWER) });
+  expect(await store.remove({ gateway: "home/default", filters: [] })).toBe(2);
+});
+
 test("rows survive a stop and a start", async () => {
   store.record(recordOf(), {});
   await store.stop();
@@ -189,4 +199,75 @@ test("a database that cannot be opened costs the logs, never the caller", async 
   expect(() => store.record(recordOf(), {})).not.toThrow();
   await expect(store.list(ask())).rejects.toThrow();
   expect(lines.some((line) => line.includes("gateway.logs.open_failed"))).toBe(true);
+});
+
+test("a question after one that found no database is answered once there is one", async () => {
+  await store.stop();
+  const path = join(folder, "later.db");
+  mkdirSync(path);
+  store = start({ path });
+  await expect(store.list(ask())).rejects.toThrow();
+  rmdirSync(path);
+  expect(await store.list(ask())).toMatchObject({ rows: [], total: 0 });
+});
+
+test("a database that can be opened later is, with the caps of then", async () => {
+  await store.stop();
+  const path = join(folder, "later.db");
+  mkdirSync(path);
+  store = start({ path });
+  await until(() => lines.some((line) => line.includes("gateway.logs.open_failed")));
+  expect(store.isOpen()).toBe(false);
+  store.setCap({ gateway: "home/default", rowsMax: 1, whenFull: "stop" });
+  rmdirSync(path);
+  await until(() => store.isOpen(), 10_000);
+  for (let index = 0; index < 3; index++) store.record(recordOf(), {});
+  expect((await store.list(ask())).total).toBe(1);
+}, 15_000);
+
+describe("while the thread is stuck", () => {
+  /** Writes nothing until it hears of a cap; then says that it wrote everything. */
+  const STUCK = `
+    const held = [];
+    self.onmessage = ({ data: { type, id } }) => {
+      if (type === "stop") process.exit(0);
+      if (type === "batch") held.push(id);
+      else postMessage({ type: "done", id });
+      if (type === "cap") for (const one of held.splice(0)) postMessage({ type: "count", count: 1, id: one });
+    };`;
+  let metrics: Metrics;
+  const figure = (name: string) => Number(new RegExp(`^${name} (\\d+)$`, "m").exec(metrics.text())?.[1] ?? 0);
+  const dropped = (what: string) => figure(`gatehouse_gateway_logs_dropped_total{what="${what}"}`);
+  const waiting = () => figure("gatehouse_gateway_logs_waiting_rows");
+  beforeEach(async () => {
+    await store.stop();
+    metrics = createMetrics();
+    writeFileSync(join(folder, "stuck.ts"), STUCK);
+    store = start({}, pathToFileURL(join(folder, "stuck.ts")).href, metrics);
+  });
+  const unstick = () => store.setCap({ gateway: "home/default", rowsMax: 1, whenFull: "stop" });
+
+  test("twenty thousand rows wait, and one more is dropped and counted; written ones make room", async () => {
+    for (let index = 0; index < 20_001; index++) store.record(recordOf(), {});
+    expect([waiting(), dropped("row"), dropped("body")]).toEqual([20_000, 1, 0]);
+    unstick();
+    await until(() => waiting() === 0);
+    store.record(recordOf(), {});
+    expect([waiting(), dropped("row")]).toEqual([1, 1]);
+    unstick();
+  });
+
+  test("16 MiB of bodies wait, and the next row goes without; written ones make room", async () => {
+    const head = new Uint8Array(256 * 1024);
+    const record = () => store.record(recordOf(), { head });
+    for (let index = 0; index < 64; index++) record();
+    expect(dropped("body")).toBe(0);
+    record();
+    expect([dropped("body"), dropped("row")]).toEqual([1, 0]);
+    unstick();
+    await until(() => waiting() <= 1);
+    record();
+    expect(dropped("body")).toBe(1);
+    unstick();
+  });
 });

@@ -8,7 +8,7 @@ import { LOG_MIGRATIONS } from "../../../src/gateway/logs/schema.ts";
 import { createLogWriter } from "../../../src/gateway/logs/writer.ts";
 import { createPricing } from "../../../src/gateway/pricing.ts";
 import { openDatabase } from "../../../src/platform/sqlite.ts";
-import { bytes, CHAT_ANSWER, recordOf } from "../support/records.ts";
+import { bytes, CHAT_ANSWER, CHAT_REQUEST, recordOf } from "../support/records.ts";
 
 const NONE: Retention = { rowsMax: 0, daysMax: 0, bytesMax: 0 };
 const NOW = Date.now();
@@ -70,6 +70,38 @@ describe("by count", () => {
   });
 });
 
+test("rows that a full disk turned away are not counted: the next ones push out nobody", async () => {
+  const it = writer({ rowsMax: 15 });
+  const records = many(10);
+  await it.write(records, new Uint8Array());
+  const pages = db.query<{ page_count: number }, []>("pragma page_count").get()?.page_count ?? 0;
+  db.run(`pragma max_page_count = ${pages}`);
+  await expect(it.write(many(2_000), new Uint8Array())).rejects.toThrow("full");
+  db.run("pragma max_page_count = 1000000");
+  await it.write(many(5), new Uint8Array());
+  expect(count()).toBe(15);
+  expect(ids().slice(0, 10)).toEqual(records.map(({ id }) => id));
+});
+
+test("a cap that was lowered is reached in slices, so that no batch waits long", async () => {
+  const it = writer();
+  await it.write(many(5_000), new Uint8Array());
+  const lowered = writer({ rowsMax: 10 });
+  await lowered.write(many(1), new Uint8Array());
+  expect(count()).toBe(3_001);
+  await lowered.sweep();
+  expect(count()).toBe(10);
+});
+
+test("what a client that left had asked is priced, also when it is the first thing ever", async () => {
+  const request = bytes(CHAT_REQUEST);
+  const left = { status: 499, outcome: "client_left", requestBytes: request.byteLength } as const;
+  await writer().write(many(1, { ...left, request: [0, request.byteLength] }), request);
+  const row = db.query<{ tokens_in: number; cost: number }, []>("select tokens_in, cost from logs").get();
+  expect(row?.tokens_in).toBeGreaterThan(0);
+  expect(row?.cost).toBeGreaterThan(0);
+});
+
 test("by age: deletes what is a millisecond past the limit and keeps what is at it", async () => {
   const at = (ms: number) => {
     const hex = ms.toString(16).padStart(12, "0");
@@ -127,12 +159,64 @@ test("bodies are stored only when asked for, up to 256 KiB each, and marked when
   expect(reader.body("home/default", none, "response")).toBeUndefined();
 });
 
+test("a body of which only a part was kept is marked, on either side", async () => {
+  const kept = bytes("only the beginning");
+  const whole = { requestBytes: kept.byteLength, responseBytes: kept.byteLength };
+  const spans: Partial<PackedRecord> = { request: [0, kept.byteLength], head: [0, kept.byteLength] };
+  const it = writer();
+  const marks = async (change: Partial<PackedRecord>) => {
+    const id = Bun.randomUUIDv7();
+    await it.write(many(1, { ...whole, ...spans, ...change, id }), kept);
+    const reader = createLogReader(db);
+    return (["request", "response"] as const).map((side) => reader.body("home/default", id, side)?.complete);
+  };
+  expect(await marks({})).toEqual([true, true]);
+  expect(await marks({ requestBytes: kept.byteLength + 1 })).toEqual([false, true]);
+  expect(await marks({ responseBytes: kept.byteLength + 1 })).toEqual([true, false]);
+  expect(await marks({ tail: [0, 1] })).toEqual([true, false]);
+});
+
+test("with its row a body is shown up to 64 KiB, and one that cannot be decoded is no longer what it is called", async () => {
+  const long = new Uint8Array(64 * 1024 + 1).fill(120);
+  const it = writer();
+  const of = (length: number, responseEncoding?: string): PackedRecord => ({
+    ...recordOf({ responseBytes: length, responseEncoding }),
+    head: [0, length],
+  });
+  const records = [of(long.byteLength - 1), of(long.byteLength), of(9, "x-none")];
+  await it.write(records, long);
+  const shown = records.map(({ id }) => createLogReader(db).get("home/default", id)?.response);
+  expect(shown.map((body) => [body?.bytes.byteLength, body?.complete, body?.type])).toEqual([
+    [64 * 1024, true, "application/json"],
+    [64 * 1024, false, "application/json"],
+    [9, true, "application/octet-stream"],
+  ]);
+});
+
+test("each of many bodies belongs to its own row, whatever the number of rows", async () => {
+  const it = writer();
+  const reader = createLogReader(db);
+  for (const rows of [1, 9, 10, 11, 23]) {
+    const records = many(rows).map((record, index) => ({
+      ...record,
+      head: [index, 1] as [number, number],
+      responseType: "text/plain",
+    }));
+    await it.write(records, Uint8Array.from(records.keys()));
+    for (const [index, { id }] of records.entries()) {
+      expect(reader.body("home/default", id, "response")?.bytes).toEqual(Uint8Array.of(index));
+    }
+  }
+});
+
 test("feedback reaches its row and no other gateway's", async () => {
   const id = Bun.randomUUIDv7();
   const it = writer();
   await it.write(many(1, { id }), new Uint8Array());
   expect(it.setFeedback("home/other", id, { feedback: 1 })).toBe(false);
   expect(it.setFeedback("home/default", "nonsense", { feedback: 1 })).toBe(false);
+  expect(it.setFeedback("home/other", id, {})).toBe(false);
+  expect(it.setFeedback("home/default", id, {})).toBe(true);
   expect(it.setFeedback("home/default", id, { feedback: -1, score: 50 })).toBe(true);
   expect(createLogReader(db).get("home/default", id)?.row).toMatchObject({ feedback: -1, score: 50 });
 });

@@ -35,6 +35,10 @@ export function startProvider(answer: Answer = () => Response.json(CHAT)): FakeP
   return { url: `http://127.0.0.1:${server.port}`, seen, [Symbol.asyncDispose]: () => server.stop(true) };
 }
 
+/** Bun takes a generator for a body; the types of the platform do not say so. */
+export const streamOf = (pieces: () => AsyncGenerator<string | Uint8Array>, type = "text/event-stream") =>
+  new Response(pieces as never, { headers: { "content-type": type } });
+
 export type RawProvider = AsyncDisposable & { url: string; sockets: Socket[] };
 
 /** Byte by byte: `serve` gets the socket once the head of the request is there, with what arrived so far. */
@@ -80,6 +84,7 @@ export type GatewayHouse = House & {
   base: string;
   setGateway(fields: Record<string, unknown>, id?: string): Promise<void>;
   logs(query?: string): Promise<Record<string, unknown>[]>;
+  newest(): Promise<Record<string, unknown>>;
 };
 
 export const FIELDS = {
@@ -97,6 +102,8 @@ export async function startGatewayHouse(
 ): Promise<GatewayHouse> {
   const house = await startHouse({ settings: { ...settings, gateway: gatewaySettings(url, gateway) } });
   const place = "/api/accounts/home/ai-gateway/gateways";
+  const logs: GatewayHouse["logs"] = async (query = "") =>
+    (await house.api("GET", `${place}/default/logs${query}`)).body.result;
   return {
     ...house,
     runToken: house.token(["run"], { accountId: "home", gatewayId: "default" }),
@@ -105,12 +112,21 @@ export async function startGatewayHouse(
       const { status, body } = await house.api("PUT", `${place}/${id}`, { ...FIELDS, ...fields });
       if (status !== 200) throw new Error(JSON.stringify(body));
     },
-    async logs(query = "") {
-      const { body } = await house.api("GET", `${place}/default/logs${query}`);
-      return body.result;
-    },
+    logs,
+    newest: async () => (await logs("?per_page=1"))[0] ?? {},
   };
 }
+
+/** One whose gateway asks for no token. */
+export async function startOpenHouse(...parts: Parameters<typeof startGatewayHouse>): Promise<GatewayHouse> {
+  const house = await startGatewayHouse(...parts);
+  await house.setGateway({ authentication: false });
+  return house;
+}
+
+export const closeAll = async (...parts: AsyncDisposable[]): Promise<void> => {
+  for (const part of parts) await part[Symbol.asyncDispose]();
+};
 
 /** Awaits a condition instead of a moment. */
 export async function until(condition: () => boolean | Promise<boolean>, ms = 5_000): Promise<void> {
