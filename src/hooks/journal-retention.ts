@@ -106,6 +106,7 @@ export function createRetention(db: Database, databasePath: string, { bytesMax, 
     makeRoom,
     sweep,
     withReserve,
+    /** In bytes; less than nothing when something was removed. */
     grew(by: number): void {
       bytes += by;
     },

@@ -81,6 +81,19 @@ test("a file that is no database is refused, and used as soon as it is gone", as
   await journal.stop();
 });
 
+test("what waits while the file fails gives its room back: afterwards as much may wait as before", async () => {
+  using folder = temporaryFolder();
+  await Bun.write(`${folder.path}/journal.db`, "no database".repeat(200));
+  const journal = createJournal(WORKER, `${folder.path}/journal.db`, LIMITS);
+  const body = new Uint8Array(60 << 20); // not three of them may wait
+  const refused = await Promise.allSettled([one(), one({ body }), one({ body })].map((it) => journal.append([it])));
+  expect(refused.map(({ status }) => status)).toEqual(["rejected", "rejected", "rejected"]);
+  rmSync(`${folder.path}/journal.db`);
+  while (!journal.isUp()) await Bun.sleep(20);
+  expect((await journal.append([one({ body })])).length).toBe(1);
+  await journal.stop();
+});
+
 test("what append resolved is in the file, raw body and headers included", async () => {
   await using house = await open();
   const body = Uint8Array.of(0, 255, 10, 13);
@@ -209,6 +222,15 @@ test("a sender that repeats a dead letter brings it back to life", async () => {
   expect((await all(house.journal)).map(({ status, attempts }) => [status, attempts])).toEqual([["pending", 1]]);
 });
 
+test("no more is taken than was asked for, however much is under way", async () => {
+  await using house = await open();
+  const seqs = (await house.journal.append([1, 2, 3, 4, 5, 6].map(() => one()))).map(seqOf);
+  const [busy, due] = [seqs.slice(0, 2), seqs.slice(2)];
+  for (const seq of due) house.journal.mark({ seq, outcome: "retry", reason: "x", dueMs: NOW_MS, free: false });
+  const { taken } = await house.journal.ask("take", { nowMs: NOW_MS, limit: 2, leaseMs: DAY_MS, busy });
+  expect(taken.map(({ row }) => row.seq)).toEqual(due.slice(0, 2));
+});
+
 test("replay, by id or by filter, touches what is finished and nothing else", async () => {
   await using house = await open();
   const [a, b, c] = [one(), one({ source: "stripe" }), one()];
@@ -231,7 +253,8 @@ test("a paused source's deliveries are held until it is released", async () => {
   await house.journal.append([one({ status: "held" })]);
   await house.journal.ask("resume", { nowMs: NOW_MS, attemptsMax: 10 });
   expect((await take(house.journal, NOW_MS + DAY_MS)).taken).toEqual([]);
-  expect(await house.journal.ask("release", { source: "github", nowMs: NOW_MS })).toEqual({ count: 1 });
+  expect(await house.journal.ask("release", { paused: ["github"], nowMs: NOW_MS })).toEqual({ count: 0 });
+  expect(await house.journal.ask("release", { paused: ["other"], nowMs: NOW_MS })).toEqual({ count: 1 });
   expect((await take(house.journal, NOW_MS)).taken.length).toBe(1);
 });
 
@@ -261,6 +284,24 @@ test("past its size the journal drops finished rows; with nothing finished it re
   house.journal.mark(done(seqOf(first(appended))));
   await house.journal.append([kilo()]);
   expect((await all(house.journal)).map(({ seq }) => seq).length).toBe(3);
+});
+
+test("its size is that of what it holds: a duplicate adds nothing, a dropped letter gives its room back", async () => {
+  await using house = await open();
+  const bytes = async () => (await house.journal.ask("counts", {})).bytes;
+  const kilo = (key: string, size = 1_000) => keyed(key, { body: new Uint8Array(size) });
+  const stored = kilo("x");
+  const seq = seqOf(first(await house.journal.append([stored])));
+  await house.journal.append([kilo("x"), kilo("x")]);
+  expect(await bytes()).toBe(1_000);
+  house.journal.mark({ seq, outcome: "dead", reason: "gave up", atMs: NOW_MS });
+  await house.journal.append([kilo("x", 400)]); // in the place of what was given up
+  expect(await bytes()).toBe(400);
+  house.journal.mark({ seq, outcome: "dead", reason: "gave up", atMs: NOW_MS });
+  expect(await house.journal.ask("drop", { ids: [stored.id] })).toEqual({ count: 1 });
+  expect(await bytes()).toBe(0);
+  await house.restart();
+  expect(await bytes()).toBe(0);
 });
 
 test("a full file is refused as full; retention makes room in the reserve and the next delivery fits", async () => {
