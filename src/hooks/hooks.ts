@@ -67,7 +67,6 @@ export function createHooks(parts: HookParts) {
     originOf: () => publicUrl ?? parts.localUrl(),
     random: Math.random,
     optionsOf: (name) => sources.find(name)?.retention ?? {},
-    isOrdered: (name) => sources.find(name)?.ordered ?? false,
     onOutcome,
   });
   const routed = new Set<string>();
@@ -78,6 +77,7 @@ export function createHooks(parts: HookParts) {
     dispatch,
     tail,
     isEntityRoute: (segment) => routed.has(segment),
+    onResumed: () => void release().catch((error) => log.error("hook.release", { error })),
     bodyBytesMax: settings.max_body_bytes,
   });
   metrics.gauge("gatehouse_hook_attempts_in_flight", "Attempts under way", () => dispatch.inFlight());
@@ -102,6 +102,13 @@ export function createHooks(parts: HookParts) {
     for (const name of await journal.ask("routes", { names: Object.keys(PRESETS) })) routed.add(name);
   }
 
+  /** What was held for a source that is not paused any more, or gone, is due now. */
+  async function release(): Promise<void> {
+    const paused = sources.all().filter((source) => source.paused);
+    await journal.ask("release", { paused: paused.map(({ name }) => name), nowMs: now() });
+    await dispatch.pump();
+  }
+
   async function receive(request: Request): Promise<Response> {
     ready ??= prepare().catch((error) => {
       ready = undefined; // the next one asks again
@@ -117,6 +124,7 @@ export function createHooks(parts: HookParts) {
     dispatch,
     tail,
     receive,
+    release,
     /** Since the start. */
     tally: (source: string) => ({ done: doneBy.get(source) ?? 0, rejected: intake.rejected(source) }),
     publicUrl,
@@ -135,6 +143,7 @@ export function createHooks(parts: HookParts) {
       started = true;
       while (started) {
         try {
+          await release(); // a crash may have come between the end of a pause and this
           return await dispatch.start();
         } catch (error) {
           log.error("hook.start", { error: error instanceof AppError ? error.cause : error });

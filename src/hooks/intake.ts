@@ -26,6 +26,8 @@ type IntakeParts = {
   tail: Tail;
   /** Segments that already were entities when a built-in source of that name did not exist yet. */
   isEntityRoute: (segment: string) => boolean;
+  /** A pause ended while a delivery was on its way in: it is held, and nobody would let it go. */
+  onResumed: () => void;
   /** Refuses a foreign page where no credential protects the way in. */
   requireOurs: (request: Request) => void;
   publicUrl: string | undefined;
@@ -189,7 +191,10 @@ export function createIntake(parts: IntakeParts) {
     if (appends.length === 0) return status(200, { status: "empty" });
     if (jobs.length === 0) return status(200, { status: "duplicate", id: firstId(appended) });
     const id = jobs[0]?.job.row.id;
-    if (source.paused) return status(202, { status: "held", id });
+    if (source.paused) {
+      if (!sources.find(source.name)?.paused) parts.onResumed();
+      return status(202, { status: "held", id });
+    }
     if (jobs.some(({ wait }) => wait)) void dispatch.pump();
     const ready = jobs.filter(({ wait }) => !wait).map(({ job }) => job);
     const now = ready.slice(0, dispatch.room());
@@ -271,6 +276,7 @@ function toJob(append: Append, { seq, id, name }: Extract<Appended, { kind: "sto
       bytes: append.body.byteLength,
       received_ms: append.receivedMs,
       status: append.status,
+      ordered: append.ordered ? 1 : 0,
       attempts: 1,
       replay: 0,
     },

@@ -83,6 +83,7 @@ export type DeliveryRow = {
   bytes: number;
   received_ms: number;
   status: DeliveryStatus;
+  ordered: number;
   attempts: number;
   due_ms: number;
   replay: number;
@@ -112,7 +113,8 @@ export type Questions = {
   get: [{ id: string }, Taken | null];
   replay: [{ filter: DeliveryFilter; ids: string[] | null; nowMs: number; limit: number }, { count: number }];
   drop: [{ ids: string[] }, { count: number }];
-  release: [{ source: string; nowMs: number }, { count: number }];
+  /** What is held and not for one of the paused sources. */
+  release: [{ paused: string[]; nowMs: number }, { count: number }];
   hasten: [{ className: string; nowMs: number }, { count: number }];
   destroyed: [{ className: string; name: string; nowMs: number }, { count: number }];
   rejections: [{ source: string | null; limit: number }, Rejection[]];

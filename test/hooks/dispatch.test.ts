@@ -48,7 +48,6 @@ function openDispatch(deliver: Deliver) {
     journal,
     deliver,
     optionsOf: () => ({}),
-    isOrdered: () => false,
     originOf: () => "http://test",
     now: () => nowMs,
     random: () => 0.5,
@@ -201,6 +200,35 @@ test("more than a handful is all taken, and one that waits for another is not as
   const asked = it.asked();
   await Bun.sleep(100);
   expect([calls, it.asked() - asked <= 2]).toEqual([251, true]);
+});
+
+test("one that waits for the one before it goes next, whatever its source says by then", async () => {
+  const gate = Promise.withResolvers<Answer>();
+  await using it = openDispatch(() => gate.promise);
+  const line = { ...delivery(it.now()), ordered: true };
+  await it.journal.append([line, { ...line, id: Bun.randomUUIDv7() }]);
+  await it.dispatch.start();
+  gate.resolve(answer(200));
+  await it.ended(2);
+  expect(it.outcomes.map(({ status }) => status)).toEqual(["done", "done"]);
+});
+
+test("what is taken while it stops is not begun, and costs no attempt", async () => {
+  let calls = 0;
+  await using it = openDispatch(async () => {
+    calls++;
+    return answer(200);
+  });
+  await it.journal.append([delivery(it.now())]);
+  const started = it.dispatch.start();
+  it.dispatch.stop();
+  await started;
+  expect([calls, (await it.row())?.attempts]).toEqual([0, 1]);
+  const again = it.dispatch.start();
+  while (it.asked() < 4) await new Promise((resolve) => setImmediate(resolve)); // until it asks what is due
+  it.dispatch.stop();
+  await again;
+  expect([calls, (await it.row())?.attempts]).toEqual([0, 1]);
 });
 
 test("jitter is a fifth either way", () => {

@@ -503,4 +503,44 @@ describe("answers", () => {
     await until(async () => (await rows(house))[0]?.status === "done");
     expect((await eventsOf(house, "a-b")).length).toBe(1);
   });
+
+  test.each([
+    ["PATCH", { paused: false }],
+    ["DELETE", undefined],
+  ])("whatever ends a pause delivers what was held: %s", async (method, body) => {
+    await using house = await startHookHouse();
+    await house.api("POST", "/api/hooks/sources/github/pause");
+    expect((await sendGithub(house, "a/b")).status).toBe(202);
+    expect((await house.api(method, "/api/hooks/sources/github", body)).status).toBe(200);
+    await until(async () => (await rows(house))[0]?.status === "done");
+  });
+
+  test("a delivery that is being read when the pause ends is not held for ever", async () => {
+    await using house = await startHookHouse();
+    await house.api("POST", "/api/hooks/sources/generic/pause");
+    const body = new TextEncoder().encode('{"a":1}');
+    const [reading, resumed] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const upload = new ReadableStream<Uint8Array>(
+      {
+        async pull(controller) {
+          reading.resolve();
+          await resumed.promise;
+          controller.enqueue(body);
+          controller.close();
+        },
+      },
+      { highWaterMark: 0 },
+    );
+    const request = new Request("http://localhost/webhooks/x", {
+      method: "POST",
+      body: upload,
+      headers: { ...json, "x-signature": sign(body) },
+    });
+    const answer = house.parts.hooks.receive(request);
+    await reading.promise;
+    await house.api("POST", "/api/hooks/sources/generic/resume");
+    resumed.resolve();
+    expect((await answer).status).toBe(202);
+    await until(async () => (await rows(house))[0]?.status === "done");
+  });
 });
