@@ -42,6 +42,8 @@ export type LaneParts = {
   invoke: (callback: string, payload: unknown, item: unknown) => Promise<unknown>;
   emit: (type: string, payload: Record<string, unknown>) => void;
   onFailure: (error: unknown) => void;
+  /** What was to be written down could not be: looks again after a while. */
+  onTrouble: (error: unknown) => void;
 };
 
 export function createQueue(parts: LaneParts & { itemsMax: number }) {

@@ -24,6 +24,16 @@ export function retryDelayMs(attempt: number, retry: Retry, random: () => number
   return Math.floor(random() * Math.min(2 ** attempt * retry.baseDelayMs, retry.maxDelayMs));
 }
 
+const final = new WeakSet<object>();
+
+/** Marks an error after which no further attempt makes sense, however many are left. */
+export function asFinal(error: unknown): unknown {
+  if (typeof error === "object" && error !== null) final.add(error);
+  return error;
+}
+
+export const isFinal = (error: unknown): boolean => typeof error === "object" && error !== null && final.has(error);
+
 export async function tryAgain<T>(
   task: (attempt: number) => Promise<T>,
   retry: Retry,
