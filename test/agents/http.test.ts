@@ -20,6 +20,10 @@ export class Web extends Agent<unknown, { cancelled: string[] }> {
       request.signal.addEventListener("abort", () => note("signal"));
       return new Response(new ReadableStream({ pull(c) { c.enqueue(new Uint8Array(65536)); }, cancel() { note("stream"); } })); }
     if (page === "breaks") return new Response(new ReadableStream({ async start(c) { c.enqueue(new Uint8Array(1000)); await new Promise((d) => setTimeout(d, 50)); c.error(new Error("in mid-body")); } }));
+    if (page === "slow") {
+      note("asked");
+      await new Promise((done) => request.signal.addEventListener("abort", done));
+      return new Response(new ReadableStream({ pull(c) { c.enqueue(new Uint8Array(65536)); }, cancel() { note("stream"); } })); }
     if (page === "early") return new Response("early", { status: 403 });
     if (page === "unread") { await new Promise(() => {}); }
     if (page === "error") return Response.error();
@@ -166,6 +170,24 @@ describe("bodies", () => {
       return all.length === 2 && all;
     });
     expect(seen.sort()).toEqual(["signal", "stream"]);
+  });
+
+  test("a caller who leaves before the answer ends the stream that comes too late", async () => {
+    await using house = await startAgentHouse({ files: FILES });
+    const token = house.token(["agents:edit"]);
+    using client = openClient(house, "web", "a", token);
+    await client.ready;
+    const leaving = new AbortController();
+    const answer = house.fetch("/agents/web/a/slow", {
+      headers: { authorization: `Bearer ${token}` },
+      signal: leaving.signal,
+    });
+    const noted = (count: number) => until(async () => ((await client.call("cancelled")) as string[]).length === count);
+    await noted(1);
+    leaving.abort();
+    await answer.catch(() => {});
+    await noted(2);
+    expect(await client.call("cancelled")).toEqual(["asked", "stream"]);
   });
 
   test("an agent that fails in mid-body resets the answer instead of ending it short", async () => {

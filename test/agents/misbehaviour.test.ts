@@ -15,6 +15,7 @@ import { Agent, callable } from "gatehouse";
 import { parentPort } from "node:worker_threads";
 export class Bad extends Agent {
   @callable() hello() { return "hello"; }
+  @callable() hang() { return new Promise(() => {}); }
   @callable() loop() { for (;;); }
   @callable() endlessSql() { return this.sql\`with recursive n(x) as (select 1 union all select x + 1 from n) select max(x) from n\`; }
   @callable() exit() { process.exit(1); }
@@ -115,6 +116,16 @@ describe("a thread that ends", () => {
   test("one whose onStart never ends is slow, not busy for ever", async () => {
     await using agents = await startAgents({ files: FILES, limits: { handlerMsMax: 150, stopMsMax: 100 } });
     expect((await failure(agents.call("sleepy", "a", "hello", []))).code).toBe("agent.slow");
+    await until(() => agents.roster.threadCount === 0);
+    expect(agents.lines.find((line) => line.event === "agent.crashed")?.message).toContain("onStart");
+  });
+
+  test("a method that never ends keeps its agent awake no longer than a handler may take", async () => {
+    await using agents = await startAgents({ files: FILES, limits: { handlerMsMax: 150, idleMs: 50 } });
+    expect((await failure(agents.call("bad", "a", "hang", []))).code).toBe("agent.slow");
+    await until(() => agents.roster.threadCount === 0);
+    expect(await agents.call("bad", "a", "hello", [])).toBe("hello");
+    expect(agents.lines.filter((line) => line.event === "agent.crashed")).toEqual([]);
   });
 });
 
