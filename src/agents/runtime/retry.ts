@@ -34,6 +34,9 @@ export function asFinal(error: unknown): unknown {
 
 export const isFinal = (error: unknown): boolean => typeof error === "object" && error !== null && final.has(error);
 
+/** What is told of a failure that was thrown. */
+export const textOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+
 export async function tryAgain<T>(
   task: (attempt: number) => Promise<T>,
   retry: Retry,

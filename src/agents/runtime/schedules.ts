@@ -2,7 +2,7 @@
 import { Cron } from "croner";
 import { held } from "./database.ts";
 import type { LaneParts } from "./queue.ts";
-import { isFinal, parseRetry, RETRY, type Retry, type RetryOptions, retryDelayMs } from "./retry.ts";
+import { isFinal, parseRetry, RETRY, type Retry, type RetryOptions, retryDelayMs, textOf } from "./retry.ts";
 
 export type Schedules = ReturnType<typeof createSchedules>;
 export type ScheduleType = "scheduled" | "delayed" | "cron" | "interval";
@@ -182,7 +182,7 @@ export function createSchedules(parts: LaneParts & { schedulesMax: number; timez
   }
 
   function give(row: Row, error: unknown): void {
-    const message = error instanceof Error ? error.message : String(error);
+    const message = textOf(error);
     db.transaction(() => {
       const isOneShot = row.type === "scheduled" || row.type === "delayed";
       if (settle(row) && isOneShot) dead.bury({ ...row, kind: "schedule" }, message);
