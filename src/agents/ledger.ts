@@ -51,7 +51,6 @@ export function openLedger(path: string, worker: string, log: Log) {
     if (thread) return thread;
     const started = new Worker(worker, { env: {} });
     started.onmessage = ({ data }: MessageEvent<LedgerReply>) => {
-      if (data.type === "opened") return;
       if (data.failure) log.error("agents.ledger_failed", { failure: data.failure });
       for (const id of data.ids) settle(id, data.failure);
     };

@@ -8,7 +8,7 @@ import { openDatabase } from "../platform/sqlite.ts";
 import { createDispatch, type Deliver, type Outcome } from "./dispatch.ts";
 import { createIntake } from "./intake.ts";
 import { createJournal } from "./journal.ts";
-import { PRESETS } from "./presets.ts";
+import { PRESET_NAMES, presetOf } from "./presets.ts";
 import { createSources, SOURCE_MIGRATIONS } from "./sources.ts";
 import { createTail } from "./tail.ts";
 
@@ -99,7 +99,7 @@ export function createHooks(parts: HookParts) {
 
   /** Which built-in names were entities before they were sources. Asked once; the list of built-in names is this release's. */
   async function prepare(): Promise<void> {
-    for (const name of await journal.ask("routes", { names: Object.keys(PRESETS) })) routed.add(name);
+    for (const name of await journal.ask("routes", { names: PRESET_NAMES })) routed.add(name);
   }
 
   /** What was held for a source that is not paused any more, or gone, is due now. */
@@ -135,7 +135,7 @@ export function createHooks(parts: HookParts) {
     labelOf(name: string): string | undefined {
       const source = sources.find(name);
       if (!source) return undefined;
-      const { label } = PRESETS[source.preset];
+      const { label } = presetOf(source.preset);
       return source.builtIn ? label : `${label}: ${source.name}`;
     },
     /** Called by the server, not by a verb that opens the folder for a moment. A journal that fails is tried again. */

@@ -15,6 +15,7 @@ import { type Source, type Sources, variablesOf } from "./sources.ts";
 import type { Tail } from "./tail.ts";
 import { parseTarget } from "./target.ts";
 import type { Reading } from "./template.ts";
+import { within } from "./within.ts";
 
 export type Intake = ReturnType<typeof createIntake>;
 export type Stage = "credential" | "body" | "verify" | "payload" | "entity" | "journal";
@@ -300,14 +301,4 @@ function toResponse({ status: given, headers, body }: Answer): Response {
   const code = given >= 200 ? given : 200; // a protocol switch means nothing to a sender
   const kept = headers.filter(([name]) => !NOT_FORWARDED.has(name.toLowerCase()));
   return new Response(BODYLESS.has(code) ? null : new Uint8Array(body), { status: code, headers: kept });
-}
-
-async function within<T>(ms: number, promise: Promise<T>): Promise<T | undefined> {
-  const late = Promise.withResolvers<undefined>();
-  const timer = setTimeout(() => late.resolve(undefined), ms);
-  try {
-    return await Promise.race([promise, late.promise]);
-  } finally {
-    clearTimeout(timer);
-  }
 }

@@ -135,12 +135,10 @@ export type ToJournal =
   | { type: "ask"; id: number; question: Question; input: unknown }
   | { type: "stop" };
 export type FromJournal =
-  | { type: "opened" }
   | { type: "unopened"; message: string }
   | { type: "done"; id: number; output: unknown }
   /** `full`: no room, which can pass. `failed`: anything else. */
-  | { type: "failed"; id: number; kind: "full" | "failed"; message: string }
-  | { type: "stopped" };
+  | { type: "failed"; id: number; kind: "full" | "failed"; message: string };
 
 export const MIGRATIONS: readonly Migration[] = [
   `create table deliveries (

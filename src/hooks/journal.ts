@@ -13,6 +13,7 @@ import type {
   Rejection,
   ToJournal,
 } from "./journal-schema.ts";
+import { within } from "./within.ts";
 
 export type Journal = ReturnType<typeof createJournal>;
 
@@ -226,9 +227,6 @@ export function createJournal(workerUrl: string | URL, path: string, limits: Jou
 
 /** Outcomes stay queued, and an outcome or rejection that is lost in the end loses no delivery. */
 const ignored = (): void => {};
-
-const within = (ms: number, promise: Promise<void>): Promise<void> =>
-  Promise.race([promise, new Promise<void>((resolve) => setTimeout(resolve, ms).unref())]);
 
 const RETRY = { "retry-after": "30" };
 

@@ -6,7 +6,7 @@ import { Ok, ok } from "../platform/envelope.ts";
 import { strict } from "../platform/schema.ts";
 import type { Hooks } from "./hooks.ts";
 import * as model from "./model.ts";
-import { isPresetName, PRESETS, presetOf } from "./presets.ts";
+import { PRESET_NAMES, presetOf } from "./presets.ts";
 import { sampleRequest } from "./samples.ts";
 import { lookAround, toSourceView } from "./views.ts";
 
@@ -36,20 +36,11 @@ export function hookSourceRoutes({ hooks, guard, now }: HookRouteParts) {
 
   return new Elysia({ prefix: "/hooks", tags: ["Webhooks"] })
     .use(guard)
-    .get(
-      "/presets",
-      () =>
-        ok(
-          Object.keys(PRESETS)
-            .filter(isPresetName)
-            .map((name) => ({ name, label: presetOf(name).label })),
-        ),
-      {
-        needs: "agents:read",
-        response: Ok(t.Array(t.Object({ name: t.String(), label: t.String() }))),
-        detail: { summary: "List the senders we know" },
-      },
-    )
+    .get("/presets", () => ok(PRESET_NAMES.map((name) => ({ name, label: presetOf(name).label }))), {
+      needs: "agents:read",
+      response: Ok(t.Array(t.Object({ name: t.String(), label: t.String() }))),
+      detail: { summary: "List the senders we know" },
+    })
     .get(
       "/sources",
       async () => {

@@ -1,6 +1,6 @@
 // Sources, secrets, deliveries and explanations over the API. Refused callers first.
 import { describe, expect, test } from "bun:test";
-import { isPresetName, PRESETS } from "../../src/hooks/presets.ts";
+import { PRESET_NAMES } from "../../src/hooks/presets.ts";
 import type { House } from "../support/house.ts";
 import {
   agentNames,
@@ -201,7 +201,7 @@ describe("secrets", () => {
 });
 
 describe("samples", () => {
-  const names = Object.keys(PRESETS).filter(isPresetName);
+  const names = PRESET_NAMES;
 
   test("every preset's sample passes its own verification and reaches an agent", async () => {
     await using house = await startHookHouse({ settings: { public_url: "https://pi.example.org" } });
