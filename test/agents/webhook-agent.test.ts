@@ -1,9 +1,8 @@
 // The class every source feeds: at its own address step by step, and as what a user's class extends.
 import { describe, expect, test } from "bun:test";
-import { mkdirSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { AgentClient } from "agents/client";
-import { type House, type HouseOptions, tempFolder } from "../support/house.ts";
+import { withAgents } from "../hooks/with-agents.ts";
+import type { House } from "../support/house.ts";
 import {
   type EventRow,
   eventsOf,
@@ -16,13 +15,6 @@ import {
 } from "../support/webhooks.ts";
 
 const json = { "content-type": "application/json" };
-
-function withAgents(files: Record<string, string>, options: HouseOptions = {}): Promise<House> {
-  const folder = tempFolder();
-  mkdirSync(join(folder, "agents"), { recursive: true });
-  for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, "agents", name), text);
-  return startHookHouse({ folder, ...options });
-}
 
 describe("at its own address, without the intake", () => {
   const at = (house: House, init: RequestInit = {}) =>

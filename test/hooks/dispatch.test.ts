@@ -1,7 +1,7 @@
 // From the journal to the agents, with a clock and agents of the test's choice; then with real threads and restarts.
 import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";
-import { mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import {
   type Answer,
@@ -15,9 +15,11 @@ import { createJournal, type Journal } from "../../src/hooks/journal.ts";
 import type { Append } from "../../src/hooks/journal-schema.ts";
 import { AppError, type ErrorCode } from "../../src/platform/errors.ts";
 import { createLog } from "../../src/platform/log.ts";
+import { until } from "../support/agents.ts";
 import { tempFolder } from "../support/house.ts";
 import { temporaryFolder } from "../support/temporary.ts";
 import { eventsOf, sendGeneric, sendGithub, startHookHouse } from "../support/webhooks.ts";
+import { withAgents } from "./with-agents.ts";
 
 const WORKER = new URL("../../src/hooks/journal-worker.ts", import.meta.url);
 const HOUR_MS = 3_600_000;
@@ -236,16 +238,8 @@ test("jitter is a fifth either way", () => {
 });
 
 describe("in a whole house", () => {
-  const until = async (look: () => Promise<boolean>): Promise<void> => {
-    while (!(await look())) await Bun.sleep(20);
-  };
-
   test("a hundred deliveries to code that does not load are all processed once it is mended", async () => {
-    const folder = tempFolder();
-    mkdirSync(join(folder, "agents"), { recursive: true });
-    const file = join(folder, "agents", "repo.ts");
-    writeFileSync(file, "export class Repo extends {");
-    await using house = await startHookHouse({ folder });
+    await using house = await withAgents({ "repo.ts": "export class Repo extends {" });
     await house.api("PATCH", "/api/hooks/sources/github", { class: "repo" });
     const answers = await Promise.all(
       Array.from({ length: 100 }, (_, index) => sendGithub(house, "a/b", { id: `d-${index}` })),
@@ -256,7 +250,7 @@ describe("in a whole house", () => {
       Array.from({ length: 100 }, () => 0),
     );
     writeFileSync(
-      file,
+      join(house.folder, "agents", "repo.ts"),
       `import { WebhookAgent } from "gatehouse";
        export class Repo extends WebhookAgent {
          onEvent(event) { this.sql\`create table if not exists runs (id text)\`; this.sql\`insert into runs values (\${event.id})\`; }
@@ -267,21 +261,20 @@ describe("in a whole house", () => {
       async () => (await house.api("GET", "/api/hooks/deliveries?status=done&limit=200")).body.result.length === 100,
     );
     expect((await eventsOf(house, "a-b", "repo")).length).toBe(100);
+    expect(await house.parts.agents.call("repo", "a-b", "runs", [], "agent")).toBe(100);
   }, 60_000);
 
   test("what was accepted and not done is delivered at once after a restart", async () => {
     const folder = tempFolder();
-    mkdirSync(join(folder, "agents"), { recursive: true });
-    writeFileSync(
-      join(folder, "agents", "slow.ts"),
-      `import { WebhookAgent } from "gatehouse";
+    const files = {
+      "slow.ts": `import { WebhookAgent } from "gatehouse";
        import { existsSync } from "node:fs";
        export class Slow extends WebhookAgent {
          async onEvent() { if (!existsSync(${JSON.stringify(join(folder, "go"))})) throw new Error("not yet"); }
        }`,
-    );
+    };
     {
-      const house = await startHookHouse({ folder });
+      const house = await withAgents(files, { folder });
       await house.api("PATCH", "/api/hooks/sources/generic", { class: "slow" });
       for (let index = 0; index < 5; index++) {
         expect((await sendGeneric(house, "/webhooks/x", "{}", { "x-delivery-id": `d-${index}` })).status).toBe(202);
@@ -295,39 +288,33 @@ describe("in a whole house", () => {
   }, 60_000);
 
   test("a handler that ends while the server stops is done: its outcome is written before the journal closes", async () => {
-    const folder = tempFolder();
-    mkdirSync(join(folder, "agents"), { recursive: true });
-    writeFileSync(
-      join(folder, "agents", "slow.ts"),
-      `import { WebhookAgent } from "gatehouse";
+    const files = {
+      "slow.ts": `import { WebhookAgent } from "gatehouse";
        export class Slow extends WebhookAgent {
          async onEvent() { await new Promise((resolve) => setTimeout(resolve, 500)); }
        }`,
-    );
-    const house = await startHookHouse({ folder });
+    };
+    const house = await withAgents(files);
     await house.api("PATCH", "/api/hooks/sources/generic", { class: "slow", ack_ms: 50 });
     expect((await sendGeneric(house, "/webhooks/x", "{}")).status).toBe(202);
     await house.stop();
-    const journal = new Database(join(folder, "data", "journal.db"), { readonly: true });
+    const journal = new Database(join(house.folder, "data", "journal.db"), { readonly: true });
     expect(journal.query("select status, attempts from deliveries").all()).toEqual([{ status: "done", attempts: 1 }]);
     journal.close();
-    rmSync(folder, { recursive: true });
+    rmSync(house.folder, { recursive: true });
   });
 
   test("an ordered source waits for the one before; an unordered one overtakes", async () => {
-    const folder = tempFolder();
-    mkdirSync(join(folder, "agents"), { recursive: true });
-    writeFileSync(
-      join(folder, "agents", "line.ts"),
-      `import { WebhookAgent } from "gatehouse";
+    const files = {
+      "line.ts": `import { WebhookAgent } from "gatehouse";
        export class Line extends WebhookAgent {
          async onEvent(event) {
            if (event.id === "first" && event.attempt === 1) throw new Error("not now");
            this.setState({ ...this.state, order: [...(this.state.order ?? []), event.id] });
          }
        }`,
-    );
-    await using house = await startHookHouse({ folder });
+    };
+    await using house = await withAgents(files);
     const order = async (name: string) =>
       (await house.api("GET", `/api/agents/line/${name}/state`)).body.result.state.order;
     await house.api("PATCH", "/api/hooks/sources/generic", { class: "line", ordered: true });
@@ -344,17 +331,14 @@ describe("in a whole house", () => {
   }, 60_000);
 
   test("a class of its own that is no WebhookAgent sees each delivery once, and again on replay", async () => {
-    const folder = tempFolder();
-    mkdirSync(join(folder, "agents"), { recursive: true });
-    writeFileSync(
-      join(folder, "agents", "plain.ts"),
-      `import { Agent } from "gatehouse";
+    const files = {
+      "plain.ts": `import { Agent } from "gatehouse";
        export class Plain extends Agent {
          initialState = { runs: 0 };
          async onRequest() { await new Promise((resolve) => setTimeout(resolve, 20)); this.setState({ runs: this.state.runs + 1 }); return new Response("done"); }
        }`,
-    );
-    await using house = await startHookHouse({ folder });
+    };
+    await using house = await withAgents(files);
     const { deliver } = house.parts.agents;
     const facts = { source: "generic", verdict: "ok", id: "once", type: "x" };
     const once = (more = {}) =>

@@ -1,8 +1,10 @@
 // Deliveries over a real socket, through the journal's thread, into real agents. Refused ones first.
 import { describe, expect, test } from "bun:test";
-import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import type { House } from "../support/house.ts";
+import { openJournalStore } from "../../src/hooks/journal-store.ts";
+import { until } from "../support/agents.ts";
+import { type House, tempFolder } from "../support/house.ts";
 import {
   agentNames,
   eventsOf,
@@ -15,29 +17,14 @@ import {
   sign,
   startHookHouse,
 } from "../support/webhooks.ts";
+import { withAgents } from "./with-agents.ts";
 
 const BODY = '{"entity":"nobody"}';
 const json = { "content-type": "application/json" };
 const WRONG = `sha256=${"0".repeat(64)}`;
-const until = async <T>(look: () => Promise<T | undefined | false> | T | undefined | false): Promise<T> => {
-  for (;;) {
-    const found = await look();
-    if (found) return found;
-    await Bun.sleep(10);
-  }
-};
 const rows = async (house: House) => (await house.api("GET", "/api/hooks/deliveries")).body.result;
 const rejections = async (house: House) => (await house.api("GET", "/api/hooks/rejections")).body.result;
 const folderOf = (house: House) => join(house.folder, "data", "agents");
-
-/** An agent file in the house's folder, there before it starts. */
-const withAgents = async (files: Record<string, string>, options = {}): Promise<House> => {
-  const { tempFolder } = await import("../support/house.ts");
-  const folder = tempFolder();
-  mkdirSync(join(folder, "agents"), { recursive: true });
-  for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, "agents", name), text);
-  return startHookHouse({ folder, ...options });
-};
 
 describe("what does not verify", () => {
   const CASES: [string, string, Record<string, string>][] = [
@@ -227,8 +214,6 @@ describe("when the journal is full", () => {
 
 describe("a release that knows more senders", () => {
   test("leaves a segment to the entity it was, until somebody sets that sender up", async () => {
-    const { tempFolder } = await import("../support/house.ts");
-    const { openJournalStore } = await import("../../src/hooks/journal-store.ts");
     const folder = tempFolder();
     const store = openJournalStore(join(folder, "data", "journal.db"), { bytesMax: 1e9, ageMsMax: 1e9 });
     store.db.run("insert into entity_routes values ('forgejo')");

@@ -1,6 +1,7 @@
 // Sources, secrets, deliveries and explanations over the API. Refused callers first.
 import { describe, expect, test } from "bun:test";
 import { PRESET_NAMES } from "../../src/hooks/presets.ts";
+import { until } from "../support/agents.ts";
 import type { House } from "../support/house.ts";
 import {
   agentNames,
@@ -14,9 +15,6 @@ import {
 } from "../support/webhooks.ts";
 
 const base = "/api/hooks";
-const until = async (look: () => Promise<boolean>): Promise<void> => {
-  while (!(await look())) await Bun.sleep(10);
-};
 
 describe("who may", () => {
   const READS = [
