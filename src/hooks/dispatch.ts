@@ -115,26 +115,20 @@ export function createDispatch(parts: DispatchParts) {
     }
   }
 
-  function fail(
-    { row, content }: Job,
-    startMs: number,
-    reason: string,
-    answer?: number,
-    code: ErrorCode = "internal",
-  ): void {
-    const job = { row, content };
-    const { seq } = row;
+  function fail(job: Job, startMs: number, reason: string, answer?: number, code: ErrorCode = "internal"): void {
+    const { seq, attempts } = job.row;
     const told = answer === undefined ? {} : { answer };
     const freeMs = FREE_MS[code];
     if (code === "agent.destroyed") {
       settle(job, startMs, { seq, outcome: "dead", reason: "destroyed", atMs: now(), ...told });
     } else if (freeMs !== undefined) {
-      settle(job, startMs, { seq, outcome: "retry", reason, dueMs: now() + jittered(freeMs, random()), free: true });
-    } else if (row.attempts >= ATTEMPTS_MAX) {
+      const dueMs = now() + jittered(freeMs, random());
+      settle(job, startMs, { seq, outcome: "retry", reason, dueMs, attempts: attempts - 1 });
+    } else if (attempts >= ATTEMPTS_MAX) {
       settle(job, startMs, { seq, outcome: "dead", reason, atMs: now(), ...told });
     } else {
-      const delayMs = jittered(RETRY_MS * RETRY_FACTOR ** (row.attempts - 1), random());
-      settle(job, startMs, { seq, outcome: "retry", reason, dueMs: now() + delayMs, free: false, ...told });
+      const delayMs = jittered(RETRY_MS * RETRY_FACTOR ** (attempts - 1), random());
+      settle(job, startMs, { seq, outcome: "retry", reason, dueMs: now() + delayMs, attempts, ...told });
     }
   }
 
@@ -227,8 +221,9 @@ export function createDispatch(parts: DispatchParts) {
   }
 
   /** No room now: it waits in the journal like everything that is due. */
-  function postpone({ row: { seq } }: Job): void {
-    journal.mark({ seq, outcome: "retry", reason: "waits for a free slot", dueMs: now(), free: true });
+  function postpone({ row: { seq, attempts } }: Job): void {
+    const reason = "waits for a free slot";
+    journal.mark({ seq, outcome: "retry", reason, dueMs: now(), attempts: attempts - 1 });
     wakeAt(now());
   }
 

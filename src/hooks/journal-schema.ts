@@ -43,8 +43,8 @@ export type Appended =
 
 export type Mark =
   | { seq: number; outcome: "done"; answer: number; atMs: number; durationMs: number }
-  /** `free`: the agent never saw it, so this was no attempt. */
-  | { seq: number; outcome: "retry"; reason: string; answer?: number; dueMs: number; free: boolean }
+  /** `attempts` so far: one less than there were when the agent never saw it. A number, so that it may be told twice. */
+  | { seq: number; outcome: "retry"; reason: string; answer?: number; dueMs: number; attempts: number }
   | { seq: number; outcome: "dead"; reason: string; answer?: number; atMs: number };
 
 export type Rejection = {

@@ -89,7 +89,7 @@ export function openJournalStore(path: string, limits: JournalLimits) {
   function mark(one: Mark): void {
     if (one.outcome === "done") sql.done.run(one.answer, one.atMs, one.durationMs, one.seq);
     else if (one.outcome === "dead") sql.dead.run(one.reason, one.answer ?? null, one.atMs, one.seq);
-    else sql.retry.run(one.reason, one.answer ?? null, one.dueMs, one.free ? 1 : 0, one.seq);
+    else sql.retry.run(one.reason, one.answer ?? null, one.dueMs, one.attempts, one.seq);
   }
 
   function reject({ atMs, source, ...detail }: Rejection): void {
@@ -148,7 +148,7 @@ function statements(db: Database) {
     ),
     insertRoute: db.prepare<void, [string]>("insert or ignore into entity_routes (name) values (?)"),
     revive: db.prepare<void, [string, number, number, number, number]>(
-      `update deliveries set status = ?, attempts = ?, due_ms = ?, bytes = ?, reason = null, finished_ms = null
+      `update deliveries set status = ?, attempts = ?, due_ms = ?, bytes = ?, replay = 0, reason = null, finished_ms = null
        where seq = ?`,
     ),
     nameOf: db.prepare<{ name: string }, [string, string]>("select name from names where class = ? and identifier = ?"),
@@ -160,7 +160,7 @@ function statements(db: Database) {
     ),
     // Only what is still under way is marked: meanwhile its agent may have been destroyed, or it may be on replay.
     done: db.prepare<void, [number, number, number, number]>(
-      `update deliveries set status = 'done', answer = ?, finished_ms = ?, duration_ms = ?, reason = null, replay = 0
+      `update deliveries set status = 'done', answer = ?, finished_ms = ?, duration_ms = ?, reason = null
        where seq = ? and status = 'pending'`,
     ),
     dead: db.prepare<void, [string, number | null, number, number]>(
@@ -168,7 +168,7 @@ function statements(db: Database) {
        where seq = ? and status = 'pending'`,
     ),
     retry: db.prepare<void, [string, number | null, number, number, number]>(
-      `update deliveries set reason = ?, answer = ?, due_ms = ?, attempts = max(0, attempts - ?)
+      `update deliveries set reason = ?, answer = ?, due_ms = ?, attempts = ?
        where seq = ? and status = 'pending'`,
     ),
     insertRejection: db.prepare<{ seq: number }, [number, string, string]>(

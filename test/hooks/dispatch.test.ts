@@ -1,6 +1,6 @@
 // From the journal to the agents, with a clock and agents of the test's choice; then with real threads and restarts.
 import { Database } from "bun:sqlite";
-import { describe, expect, test } from "bun:test";
+import { afterEach, beforeEach, describe, expect, jest, test } from "bun:test";
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import {
@@ -26,11 +26,14 @@ const HOUR_MS = 3_600_000;
 const silent = createLog({ level: "silent", pretty: false, now: Date.now, write() {} });
 const answer = (status: number): Answer => ({ status, headers: [], body: new Uint8Array(0) });
 
+const turn = () => new Promise((resolve) => setImmediate(resolve));
+
 /** A journal and a dispatch whose clock only moves when the test says so. */
 function openDispatch(deliver: Deliver) {
   const folder = temporaryFolder();
   const real = createJournal(WORKER, join(folder.path, "journal.db"), { bytesMax: 1 << 30, ageMsMax: 1e12 });
   let asked = 0;
+  let failing = false;
   const hurried: boolean[] = [];
   const journal: Journal = {
     ...real,
@@ -40,7 +43,7 @@ function openDispatch(deliver: Deliver) {
     },
     ask(question, input) {
       asked++;
-      return real.ask(question, input);
+      return failing && question === "take" ? Promise.reject(new AppError("hook.journal")) : real.ask(question, input);
     },
   };
   const outcomes: Outcome[] = [];
@@ -64,6 +67,18 @@ function openDispatch(deliver: Deliver) {
     dispatch,
     outcomes,
     asked: () => asked,
+    /** Asks what is due, and has begun it when it resolves. */
+    async pumped() {
+      const before = asked;
+      while (asked === before) {
+        await dispatch.pump();
+        await turn();
+      }
+      await journal.ask("counts", {});
+    },
+    failTaking: (fails: boolean) => {
+      failing = fails;
+    },
     hurried,
     now: () => nowMs,
     advance: (ms: number) => {
@@ -139,6 +154,7 @@ test.each([
   ["agent.broken", true],
   ["agent.class", true],
   ["agent.resting", true],
+  ["server.stopping", true],
   ["agent.gone", false],
   ["agent.slow", false],
   ["agent.failed", false],
@@ -181,7 +197,7 @@ test("what is under way is not taken a second time", async () => {
   });
   await it.store();
   it.advance(2 * HOUR_MS); // past the lease that a lost attempt would be found by
-  await it.dispatch.pump();
+  await it.pumped();
   expect(calls).toBe(1);
   gate.resolve(answer(200));
   await it.ended(1);
@@ -194,14 +210,69 @@ test("more than a handful is all taken, and one that waits for another is not as
     calls++;
     return answer(calls === 1 ? 500 : 200);
   });
-  const ordered = (identifier: string): Append => ({ ...delivery(it.now()), identifier, ordered: true });
-  await it.journal.append([ordered("line"), ordered("line")]);
-  await it.journal.append(Array.from({ length: 250 }, (_, index) => ordered(`free-${index}`)));
+  const line = (): Append => ({ ...delivery(it.now()), identifier: "line", ordered: true });
+  await it.journal.append([line(), line()]);
+  await it.journal.append(Array.from({ length: 250 }, () => delivery(it.now())));
   await it.dispatch.start();
   await it.ended(251);
   const asked = it.asked();
   await Bun.sleep(100);
   expect([calls, it.asked() - asked <= 2]).toEqual([251, true]);
+});
+
+test("a thousand are under way at a time, and the next begins when one of them ends", async () => {
+  const gate = Promise.withResolvers<void>();
+  await using it = openDispatch(async () => {
+    await gate.promise;
+    return answer(200);
+  });
+  await it.journal.append(Array.from({ length: 1_001 }, () => delivery(it.now())));
+  await it.dispatch.start();
+  while (it.dispatch.inFlight() < 1_000) await turn();
+  await it.dispatch.pump();
+  expect([it.dispatch.inFlight(), it.dispatch.room()]).toEqual([1_000, 0]);
+  gate.resolve();
+  await it.ended(1_001);
+});
+
+describe("by the clock", () => {
+  beforeEach(() => void jest.useFakeTimers());
+  afterEach(() => void jest.useRealTimers());
+
+  const pass = (it: ReturnType<typeof openDispatch>, ms: number): void => {
+    it.advance(ms);
+    jest.advanceTimersByTime(ms);
+  };
+
+  test("each is tried again at its own time, whichever failed first", async () => {
+    const tried: string[] = [];
+    await using it = openDispatch(async (_, name) => {
+      tried.push(name);
+      if (tried.length <= 2) throw new AppError(name === "soon" ? "agent.busy" : "agent.resting");
+      return answer(200);
+    });
+    await it.journal.append(["soon", "later"].map((identifier) => ({ ...delivery(it.now()), identifier })));
+    await it.dispatch.start();
+    await it.ended(2);
+    await it.pumped();
+    pass(it, 1_000);
+    await it.ended(3);
+    expect(tried).toEqual(["soon", "later", "soon"]);
+    await it.pumped();
+    pass(it, 4_000);
+    await it.ended(4);
+    expect(tried).toEqual(["soon", "later", "soon", "later"]);
+  });
+
+  test("a journal that fails to say what is due is asked again", async () => {
+    await using it = openDispatch(async () => answer(200));
+    it.failTaking(true);
+    await it.store();
+    expect(it.outcomes).toEqual([]);
+    it.failTaking(false);
+    pass(it, 9_000);
+    await it.ended(1);
+  });
 });
 
 test("one that waits for the one before it goes next, whatever its source says by then", async () => {
@@ -227,7 +298,7 @@ test("what is taken while it stops is not begun, and costs no attempt", async ()
   await started;
   expect([calls, (await it.row())?.attempts]).toEqual([0, 1]);
   const again = it.dispatch.start();
-  while (it.asked() < 4) await new Promise((resolve) => setImmediate(resolve)); // until it asks what is due
+  while (it.asked() < 4) await turn(); // until it asks what is due
   it.dispatch.stop();
   await again;
   expect([calls, (await it.row())?.attempts]).toEqual([0, 1]);
