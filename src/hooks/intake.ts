@@ -297,8 +297,7 @@ function status(code: number, body: Record<string, unknown>): Response {
 const NOT_FORWARDED = new Set(["set-cookie", "connection", "transfer-encoding", "content-length", "keep-alive"]);
 const BODYLESS = new Set([204, 205, 304]);
 
-function toResponse({ status: given, headers, body }: Answer): Response {
-  const code = given >= 200 ? given : 200; // a protocol switch means nothing to a sender
+function toResponse({ status: code, headers, body }: Answer): Response {
   const kept = headers.filter(([name]) => !NOT_FORWARDED.has(name.toLowerCase()));
   return new Response(BODYLESS.has(code) ? null : new Uint8Array(body), { status: code, headers: kept });
 }

@@ -30,6 +30,8 @@ export class Web extends Agent<unknown, { cancelled: string[] }> {
     if (page === "switch") return new Response(null, { status: 101 });
     if (page === "bytes") return new Response(new Uint8Array([0xff, 0xfe]));
     if (page === "policy") return new Response("own", { headers: { "content-security-policy": "default-src *" } });
+    if (page === "full") return new Response("no content", { status: 204 });
+    if (page === "overfull") return new Response(new ReadableStream({ pull(c) { c.enqueue(new Uint8Array(65536)); }, cancel() { note("stream"); } }), { status: 204 });
     if (page === "none") return new Response(null, { status: 204 });
     if (page === "html") return new Response("<script>1</script>", { headers: { "content-type": "text/html" } });
     return new Response("hello", { status: 201, headers: [["set-cookie", "a=1"], ["set-cookie", "b=2"]] });
@@ -118,6 +120,20 @@ test.each(["error", "switch"])("a Response that ends no request (%s) is a failur
   const headers = { authorization: `Bearer ${house.token(["agents:edit"])}` };
   const answer = await house.fetch(`/agents/web/a/${page}`, { headers });
   expect([answer.status, await answer.json()]).toMatchObject([500, { error: { code: "agent.failed" } }]);
+});
+
+test("no body follows a status that has none, whatever the agent wrote", async () => {
+  await using house = await startAgentHouse({ files: FILES });
+  const headers = { authorization: `Bearer ${house.token(["agents:edit"])}` };
+  for (const page of ["full", "overfull"]) {
+    const answer = await house.fetch(`/agents/web/a/${page}`, { headers });
+    expect([answer.status, await answer.text()]).toEqual([204, ""]);
+    expect((await house.fetch("/agents/web/a/hello", { headers })).status).toBe(201); // on the same connection
+  }
+  await until(async () => {
+    const noted = await house.parts.agents.call("web", "a", "cancelled", []);
+    return Array.isArray(noted) && noted.includes("stream");
+  });
 });
 
 test("text says that it is text when the agent does not, and bytes do not", async () => {

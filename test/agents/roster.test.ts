@@ -1,10 +1,11 @@
 // Threads come and go under the agents: bounded in number, asleep when idle, woken by whatever happens next.
 import { describe, expect, test } from "bun:test";
+import { existsSync } from "node:fs";
 import { liveBound } from "../../src/agents/bounds.ts";
 import { restMs } from "../../src/agents/seat.ts";
 import { AppError } from "../../src/platform/errors.ts";
 import { openClient, startAgentHouse } from "../support/agent-house.ts";
-import { failure, startAgents, until } from "../support/agents.ts";
+import { failure, startAgents, tempFolder, until } from "../support/agents.ts";
 
 const COUNTER = `
 import { Agent, callable } from "gatehouse";
@@ -12,7 +13,8 @@ let lives = 0;
 export class Counter extends Agent<unknown, { count: number }> {
   initialState = { count: 0 };
   starts = 0;
-  onStart() { lives++; this.starts++; }
+  onStart() { lives++; this.starts++; this.sql\`create table if not exists starts (clients integer)\`; this.sql\`insert into starts values (\${[...this.getConnections()].length})\`; }
+  @callable() clientsAtStart() { return this.sql\`select clients from starts order by rowid\`.map((row) => row.clients); }
   onConnect(connection) { connection.setState({ seen: 1 }); }
   onMessage(connection, message) { connection.setState({ seen: connection.state.seen + 1 }); connection.send(message + " " + connection.state.seen); }
   @callable() add() { this.setState({ count: this.state.count + 1 }); return this.state.count; }
@@ -83,6 +85,8 @@ describe("hibernation", () => {
     await until(() => one.frames.some((frame) => frame.raw === "again 3"));
     await until(() => house.parts.agents.roster.threadCount === 0);
     expect(await house.parts.agents.call("counter", "a", "add", [])).toBe(1);
+    const atStart = (await house.parts.agents.call("counter", "a", "clientsAtStart", [])) as number[];
+    expect([atStart[0], atStart.at(-1)]).toEqual([0, 2]); // the first life had not greeted anybody yet
     await until(() => two.frames.filter((frame) => frame.type === "cf_agent_state").length === 2);
     expect([one.closes, two.closes]).toEqual([[], []]);
     const identities = two.frames.filter((frame) => frame.type === "cf_agent_identity");
@@ -148,6 +152,22 @@ export class Answerer extends Agent {
 });
 
 describe("destroying", () => {
+  test("that a crash cut off is finished at the next start", async () => {
+    await using folder = await tempFolder();
+    {
+      await using agents = await startAgents({ files: FILES, folder: folder.path });
+      await agents.call("counter", "a", "add", []);
+      await agents.call("counter", "b", "add", []);
+      await agents.ledger.write({ do: "condemn", className: "counter", name: "a" });
+    }
+    await using agents = await startAgents({ folder: folder.path });
+    expect([agents.exists("counter", "a"), agents.ledger.condemned()]).toEqual([false, []]);
+    expect([existsSync(agents.pathOf("counter", "a")), existsSync(agents.pathOf("counter", "b"))]).toEqual([
+      false,
+      true,
+    ]);
+  });
+
   /** The ledger fails to write these until told otherwise. */
   const failing = ({ ledger }: Awaited<ReturnType<typeof startAgents>>, what: string) => {
     const { write } = ledger;
@@ -165,6 +185,16 @@ describe("destroying", () => {
     mend();
     await agents.destroy("counter", "a");
     expect(await agents.call("counter", "a", "add", [])).toBe(1);
+  });
+
+  test("removes what a crash left beside the database too", async () => {
+    await using agents = await startAgents({ files: FILES, limits: { idleMs: 20 } });
+    await agents.call("counter", "a", "add", []);
+    await until(() => agents.roster.threadCount === 0);
+    const path = agents.pathOf("counter", "a");
+    for (const suffix of ["-wal", "-shm"]) await Bun.write(`${path}${suffix}`, "");
+    await agents.destroy("counter", "a");
+    expect(await Array.fromAsync(new Bun.Glob("agents/**/*.db*").scan(agents.dataFolder))).toEqual([]);
   });
 
   test("that the disk refuses does not strand whoever waits for a sleeping agent", async () => {
