@@ -1,7 +1,7 @@
 // HTTP to an agent: who may, what the agent sees, and bodies that flow both ways without being held.
 import { describe, expect, test } from "bun:test";
 import { openClient, startAgentHouse } from "../support/agent-house.ts";
-import { until } from "../support/agents.ts";
+import { failure, until } from "../support/agents.ts";
 
 const WEB = `
 import { Agent, callable } from "gatehouse";
@@ -15,6 +15,7 @@ export class Web extends Agent<unknown, { cancelled: string[] }> {
     if (page === "echo") return new Response(request.body, { headers: { "x-type": request.headers.get("content-type") ?? "" } });
     if (page === "seen") return Response.json({ url: request.url, headers: Object.fromEntries(request.headers) });
     if (page === "count") { let n = 0; for await (const chunk of request.body ?? []) n += chunk.length; return new Response(String(n)); }
+    if (page === "upload") { note("asked"); try { for await (const _ of request.body ?? []); } catch { note("broken"); } return new Response(); }
     if (page === "big") return new Response(new Uint8Array(50 * 1024 * 1024).fill(7));
     if (page === "endless") {
       request.signal.addEventListener("abort", () => note("signal"));
@@ -204,6 +205,25 @@ describe("bodies", () => {
     await answer.catch(() => {});
     await noted(2);
     expect(await client.call("cancelled")).toEqual(["asked", "stream"]);
+  });
+
+  test("an upload whose sender leaves ends for the agent that reads it", async () => {
+    await using house = await startAgentHouse({ files: FILES });
+    const { agents } = house.parts;
+    const leaving = new AbortController();
+    const upload = agents.fetch("web", "a", {
+      method: "POST",
+      url: "http://test/agents/web/a/upload",
+      headers: [],
+      body: new ReadableStream({ start: (controller) => controller.enqueue(new Uint8Array(1000)) }), // and no more
+      signal: leaving.signal,
+    });
+    const noted = (what: string) =>
+      until(async () => ((await agents.call("web", "a", "cancelled", [])) as string[]).includes(what));
+    await noted("asked");
+    leaving.abort();
+    expect((await failure(upload)).message).toBe("The caller left");
+    await noted("broken");
   });
 
   test("an agent that fails in mid-body resets the answer instead of ending it short", async () => {

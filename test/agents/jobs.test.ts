@@ -132,6 +132,24 @@ describe("queue", () => {
     await agents.call("jobs", "a", "open", []);
   });
 
+  test("the newest dead letters are kept, and no more than the bound", async () => {
+    await using agents = await startAgents({ files: FILES, limits: { deadMax: 2 } });
+    for (const id of ["x", "y", "z"]) {
+      await agents.call("jobs", "a", "push", ["fail", id, { id }]);
+      await until(async () => ((await agents.house("jobs", "a", "queue")) as unknown[]).length === 0);
+    }
+    expect(await agents.house("jobs", "a", "dead")).toMatchObject([{ id: "z" }, { id: "y" }]);
+  });
+
+  test("one that is replaced while it runs runs once more, as what replaced it", async () => {
+    await using agents = await startAgents({ files: FILES });
+    await agents.call("jobs", "a", "push", ["gated", "old", { id: "one" }]);
+    await until(async () => ((await agents.call("jobs", "a", "seen", [])) as Seen).length === 1);
+    await agents.call("jobs", "a", "push", ["work", "new", { id: "one" }]);
+    await agents.call("jobs", "a", "open", []);
+    await until(async () => ((await agents.call("jobs", "a", "seen", [])) as Seen).includes('work "new"'));
+  });
+
   test("the same id replaces in place, and items can be found and removed", async () => {
     await using agents = await startAgents({ files: FILES });
     await agents.call("jobs", "a", "push", ["gated", "first"]);
@@ -177,7 +195,7 @@ describe("schedules", () => {
       return (
         seen.includes('work "now"') &&
         seen.includes('work "dated"') &&
-        seen.filter((what) => what === 'work "tick"').length > 2
+        seen.filter((what) => what === 'work "tick"').length > 4 // more than one of them has attempts
       );
     });
     const cron = (await agents.call("jobs", "a", "plan", ["30 9 * * *", "x", { timezone: "Asia/Tokyo" }])) as {
@@ -210,6 +228,27 @@ describe("schedules", () => {
     await until(async () => ((await agents.call("jobs", "a", "plans", [])) as unknown[]).length === 0);
     expect(await agents.call("jobs", "a", "seen", [])).toEqual(['work "last"']);
     expect(agents.lines.filter((line) => line.level === "error")).toEqual([]);
+  });
+
+  test("eight run side by side, and the ninth when one of them has ended", async () => {
+    await using agents = await startAgents({
+      files: {
+        "many.ts": `import { Agent, callable } from "gatehouse";
+          export class Many extends Agent {
+            running = 0; most = 0; gate = Promise.withResolvers<void>();
+            @callable() async plan(count: number) { for (let index = 0; index < count; index++) await this.schedule(0, "gated", index); }
+            async gated() { this.most = Math.max(this.most, ++this.running); await this.gate.promise; this.running--; }
+            @callable() seen() { return [this.running, this.most, this.getSchedules().length]; }
+            @callable() open() { this.gate.resolve(); }
+          }`,
+      },
+    });
+    const seen = () => agents.call("many", "a", "seen", []) as Promise<number[]>;
+    await agents.call("many", "a", "plan", [9]);
+    await until(async () => (await seen())[0] === 8);
+    await agents.call("many", "a", "open", []);
+    await until(async () => (await seen())[2] === 0);
+    expect((await seen())[1]).toBe(8);
   });
 
   test("one that is cancelled while its last attempt fails leaves no dead letter", async () => {
