@@ -161,6 +161,32 @@ describe("a user's class", () => {
     expect((await eventsOf(house, "acme-web", "repo")).length).toBe(1);
   });
 
+  test("that answers with a failure is handed the event again, and once it went well no more", async () => {
+    await using house = await withAgents({
+      "moody.ts": `import { WebhookAgent } from "gatehouse";
+        export class Moody extends WebhookAgent {
+          async onEvent() { const runs = (this.state.runs ?? 0) + 1; this.setState({ ...this.state, runs }); return new Response("run " + runs, { status: runs === 1 ? 503 : 200 }); }
+        }`,
+    });
+    const facts = { source: "generic", verdict: "ok", id: "m1", type: "x" };
+    const headers: [string, string][] = [["content-type", "application/json"]];
+    const deliver = async () => {
+      const body = new TextEncoder().encode("{}");
+      const answer = await house.parts.agents.deliver("moody", "x", {
+        method: "POST",
+        url: "http://x/",
+        headers,
+        body,
+        facts,
+      });
+      return [answer.status, Buffer.from(answer.body).toString()];
+    };
+    expect(await deliver()).toEqual([503, "run 1"]);
+    expect(await deliver()).toEqual([200, "run 2"]);
+    expect(await deliver()).toEqual([200, '{"status":"duplicate"}']);
+    expect((await eventsOf(house, "x", "moody")).length).toBe(1);
+  });
+
   test("may queue heavy work and answer 202", async () => {
     await using house = await withAgents({
       "worker.ts": `import { WebhookAgent } from "gatehouse";
