@@ -9,7 +9,6 @@ import type { Ledger } from "./ledger.ts";
 import type { Ask, CallBy, CallOutcome, DeliveryFacts, FromAgent, SocketInfo } from "./protocol.ts";
 import { agentsFolder, createRoster, type RosterLimits } from "./roster.ts";
 import { databasePath, isAgentName } from "./runtime/names.ts";
-import type { Seat } from "./seat.ts";
 
 export type Agents = ReturnType<typeof createAgents>;
 export type AgentsParts = {
@@ -63,7 +62,7 @@ export function createAgents(parts: AgentsParts) {
     limits,
     log,
     now,
-    onAsk: (seat, message) => void answerAsk(seat, message),
+    onAsk: (host, message) => void answerAsk(host, message),
     onDestroyed: (className, name) => {
       for (const tell of destroyed) tell(className, name);
     },
@@ -136,7 +135,7 @@ export function createAgents(parts: AgentsParts) {
   }
 
   /** One agent asking for another; whatever happens, the asking thread hears of it. */
-  async function answerAsk(seat: Seat, { id, className, name, what }: Extract<FromAgent, { type: "ask" }>) {
+  async function answerAsk(host: Host, { id, className, name, what }: Extract<FromAgent, { type: "ask" }>) {
     let outcome: CallOutcome;
     try {
       outcome = { ok: true, output: await doAsked(className, name, what) };
@@ -144,7 +143,7 @@ export function createAgents(parts: AgentsParts) {
       const { code, message } = toAppError(error);
       outcome = { ok: false, code, message };
     }
-    seat.host?.answer(id, outcome);
+    host.answer(id, outcome);
   }
 
   async function doAsked(className: string, name: string, what: Ask): Promise<unknown> {

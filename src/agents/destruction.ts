@@ -12,7 +12,7 @@ type DestructionParts = {
   ledger: Ledger;
   record: (seat: Seat, entry: LedgerEntry) => Promise<void>;
   onStuck: (seat: Seat) => void;
-  /** The place is free again: whoever waited meanwhile meets a new agent. */
+  /** The place is free again: whoever waited meanwhile meets a new agent, or the old one if it could not be removed. */
   onFree: (seat: Seat) => void;
   onDestroyed: (className: string, name: string) => void;
 };
@@ -28,6 +28,7 @@ export function createDestruction({ folder, ledger, record, onStuck, onFree, onD
       .catch((error) => {
         seat.condemned = undefined;
         condemned.reject(error);
+        onFree(seat);
       });
     return condemned.promise;
   }
@@ -45,14 +46,22 @@ export function createDestruction({ folder, ledger, record, onStuck, onFree, onD
 
   async function erase(seat: Seat): Promise<void> {
     const { className, name, condemned } = seat;
+    const failed = await removeAll(seat).catch((error: unknown) => ({ error }));
+    seat.condemned = undefined;
+    seat.known = false; // also what could not be removed: it is condemned until somebody needs it again, or the next start
+    seat.ledgerDueMs = null;
+    if (failed) condemned?.reject(failed.error);
+    else {
+      onDestroyed(className, name);
+      condemned?.resolve();
+    }
+    onFree(seat);
+  }
+
+  async function removeAll(seat: Seat): Promise<void> {
+    const { className, name } = seat;
     await removeFiles(className, name);
     await record(seat, { do: "forget", className, name });
-    seat.condemned = undefined;
-    seat.known = false;
-    seat.ledgerDueMs = null;
-    onDestroyed(className, name);
-    condemned?.resolve();
-    onFree(seat);
   }
 
   async function removeFiles(className: string, name: string): Promise<void> {

@@ -1,5 +1,5 @@
 // Wakes sleeping agents when the ledger says that they have something to do; those awake have timers of their own.
-import type { Ledger } from "./ledger.ts";
+import type { Ledger, LedgerRow } from "./ledger.ts";
 
 type DueParts = {
   ledger: Ledger;
@@ -13,15 +13,22 @@ type DueParts = {
   retryMs: number;
 };
 
-const ROWS_MAX = 500; // more than can be woken at once; the rest is found at the next look
+const PAGE_ROWS = 500;
 const CHECK_MS_MAX = 60_000; // clocks jump; a look at the ledger once a minute is cheap
 
 export function createDueWatch({ ledger, now, classNames, canWake, room, wake, retryMs }: DueParts) {
   let timer: Timer | undefined;
   let stopped = false;
 
-  const sleepers = () =>
-    ledger.due(now(), classNames(), ROWS_MAX).filter(({ class: className, name }) => canWake(className, name));
+  /** The first of those who are due and can be woken: whoever is awake already, or rests after a crash, is passed by. */
+  function sleepers(most: number): LedgerRow[] {
+    const found: LedgerRow[] = [];
+    for (let offset = 0; ; offset += PAGE_ROWS) {
+      const page = ledger.due(now(), classNames(), PAGE_ROWS, offset);
+      found.push(...page.filter(({ class: className, name }) => canWake(className, name)));
+      if (found.length >= most || page.length < PAGE_ROWS) return found.slice(0, most);
+    }
+  }
 
   function lookIn(ms: number): void {
     clearTimeout(timer);
@@ -32,14 +39,14 @@ export function createDueWatch({ ledger, now, classNames, canWake, room, wake, r
 
   function arm(): void {
     const nextMs = ledger.nextDueMs(now());
-    lookIn(sleepers().length > 0 ? 0 : nextMs === null ? CHECK_MS_MAX : nextMs - now());
+    lookIn(sleepers(1).length > 0 ? 0 : nextMs === null ? CHECK_MS_MAX : nextMs - now());
   }
 
   /** Only as many at once as could run. */
   function look(): void {
-    const waiting = sleepers();
-    const places = room();
-    for (const { class: className, name } of waiting.slice(0, Math.max(places, 0))) wake(className, name);
+    const places = Math.max(room(), 0);
+    const waiting = sleepers(places + 1);
+    for (const { class: className, name } of waiting.slice(0, places)) wake(className, name);
     if (waiting.length > places) lookIn(retryMs);
     else arm();
   }

@@ -15,7 +15,6 @@ type Fetched = Extract<FromAgent, { type: "head" | "piece" | "end" | "credit" | 
 
 type Exchange = {
   head: PromiseWithResolvers<Response>;
-  method: string;
   /** Set once the head is answered and a body follows. */
   body: { pieces: Uint8Array[]; ended: "no" | "yes" | "broken"; wake: () => void } | undefined;
   credits: number;
@@ -24,7 +23,7 @@ type Exchange = {
   finish: () => void;
 };
 
-/** No body may follow these, whatever the agent wrote; `Response` would throw. */
+/** No body may follow these, whatever the agent wrote; a `Response` of Bun 1.4.4 takes one. */
 const BODILESS = new Set([101, 204, 205, 304]);
 
 export function createExchanges(post: (message: ToAgent) => void) {
@@ -38,7 +37,6 @@ export function createExchanges(post: (message: ToAgent) => void) {
     const onAbort = () => cancel(id, new AppError("agent.gone", { say: "The caller left" }));
     const exchange: Exchange = {
       head: Promise.withResolvers<Response>(),
-      method,
       body: undefined,
       credits: STREAM_CREDITS,
       wakeUpload: () => {},
@@ -106,7 +104,7 @@ export function createExchanges(post: (message: ToAgent) => void) {
     if (last || BODILESS.has(status)) {
       if (!last) post({ type: "cancel", id });
       exchange.finish();
-      const bytes = BODILESS.has(status) || exchange.method === "HEAD" ? null : body;
+      const bytes = BODILESS.has(status) ? null : body;
       exchange.head.resolve(new Response(bytes as Uint8Array<ArrayBuffer> | null, init));
       return;
     }

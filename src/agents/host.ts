@@ -53,6 +53,8 @@ export function startHost(
   const post = (message: ToAgent): void => thread.postMessage(message);
   const exchanges = createExchanges(post);
   const calls = new Map<number, PromiseWithResolvers<unknown>>();
+  /** Those that nobody waits for any more: they count against the bound, and keep nobody awake. */
+  const overdue = new Set<number>();
   const closed = Promise.withResolvers<"ended">();
   const startedAtMs = now();
   let listener: HostListener | undefined;
@@ -150,12 +152,14 @@ export function startHost(
       if (!exchanges.refuse(id, error)) calls.get(id)?.reject(error);
     }
     calls.delete(id);
+    overdue.delete(id);
   }
 
   function failAll(error: AppError): void {
     exchanges.failAll(error);
     for (const call of calls.values()) call.reject(error);
     calls.clear();
+    overdue.clear();
   }
 
   function admit(): number {
@@ -174,7 +178,10 @@ export function startHost(
       post({ type: "call", id, method, args, by }); // first: throws on what cannot be cloned
       const call = Promise.withResolvers<unknown>();
       calls.set(id, call); // kept past the deadline, so that a stuck agent turns busy instead of growing a queue
-      const timer = setTimeout(() => call.reject(new AppError("agent.slow")), msMax);
+      const timer = setTimeout(() => {
+        overdue.add(id);
+        call.reject(new AppError("agent.slow"));
+      }, msMax);
       return call.promise.finally(() => clearTimeout(timer));
     },
     async fetch(input: ExchangeInput, msMax = limits.handlerMsMax): Promise<Response> {
@@ -192,12 +199,8 @@ export function startHost(
     answer: (id: number, outcome: CallOutcome): void => post({ type: "answered", id, outcome }),
     get idle(): boolean {
       const eventsDone = Atomics.load(counters, COUNTER.eventsDone);
-      return (
-        calls.size + exchanges.size === 0 && eventsSent === eventsDone && Atomics.load(counters, COUNTER.atWork) === 0
-      );
-    },
-    get calls(): number {
-      return calls.size + exchanges.size;
+      const awaited = calls.size - overdue.size + exchanges.size;
+      return awaited === 0 && eventsSent === eventsDone && Atomics.load(counters, COUNTER.atWork) === 0;
     },
     /** Has the thread's event loop stood still for too long? */
     stalled(): boolean {
@@ -210,13 +213,12 @@ export function startHost(
      * where terminate() has no effect until it returns.
      */
     async stop(drainMs: number | null): Promise<"ended" | "busy" | "stuck"> {
-      const busy = new Promise<"busy">((resolve) => {
-        onBusy = () => resolve("busy");
-      });
+      const busy = Promise.withResolvers<"busy">();
+      if (drainMs === null) onBusy = () => busy.resolve("busy"); // else it is the answer to an earlier question
       post({ type: "stop", drainMs });
       // One asked to stop only if idle is never cut off for being slow to answer: that is the watchdog's business.
       const graceMs = drainMs === null ? limits.heartbeatMsMax : drainMs + limits.stopMsMax;
-      const heard = await Promise.race([closed.promise, busy, after(graceMs, "late" as const)]);
+      const heard = await Promise.race([closed.promise, busy.promise, after(graceMs, "late" as const)]);
       return heard === "late" ? end(new AppError("agent.gone")) : heard;
     },
     /** Its class is imported: from here it can become an agent in no time. */

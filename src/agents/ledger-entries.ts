@@ -46,7 +46,7 @@ export type LedgerRequest =
   | { type: "open"; path: string }
   | { type: "write"; id: number; entry: LedgerEntry }
   | { type: "close" };
-export type LedgerReply = { type: "opened" } | { type: "written"; ids: number[]; failure: string | undefined };
+export type LedgerReply = { ids: number[]; failure: string | undefined };
 
 export function applyEntry(db: Database, entry: LedgerEntry): void {
   const { className, name } = entry;

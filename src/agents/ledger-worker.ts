@@ -21,7 +21,6 @@ self.onmessage = ({ data }: MessageEvent<LedgerRequest>) => {
       for (const entry of entries) applyEntry(db, entry);
     }).immediate;
     close = () => db.close();
-    self.postMessage({ type: "opened" });
   } else if (data.type === "write") {
     if (pending.push({ id: data.id, entry: data.entry }) === 1) setImmediate(commit);
   } else {
@@ -41,5 +40,5 @@ function commit(): void {
   } catch (error) {
     failure = error instanceof Error && "code" in error ? String(error.code) : String(error);
   }
-  self.postMessage({ type: "written", ids: batch.map(({ id }) => id), failure });
+  self.postMessage({ ids: batch.map(({ id }) => id), failure });
 }

@@ -17,15 +17,16 @@ export type LedgerRow = {
 };
 
 const WRITES_MAX = 20_000; // on their way to the disk at once; past it the disk stands still and callers are told
+const CLOSE_MS_MAX = 5_000;
 
 export function openLedger(path: string, worker: string, log: Log) {
   const db = openDatabase(path, LEDGER_MIGRATIONS, "FULL"); // main reads only; the first open also makes the tables
   const one = db.prepare<LedgerRow, [string, string]>(
     "select * from agents where class = ? and name = ? and condemned = 0",
   );
-  const dueRows = db.prepare<LedgerRow, [number, string, number]>(
+  const dueRows = db.prepare<LedgerRow, [number, string, number, number]>(
     `select * from agents where due_ms <= ? and condemned = 0 and class in (select value from json_each(?))
-     order by due_ms limit ?`,
+     order by due_ms, class, name limit ? offset ?`,
   );
   const nextDue = db.prepare<{ due: number | null }, [number]>(
     "select min(due_ms) as due from agents where due_ms > ?",
@@ -50,7 +51,6 @@ export function openLedger(path: string, worker: string, log: Log) {
     if (thread) return thread;
     const started = new Worker(worker, { env: {} });
     started.onmessage = ({ data }: MessageEvent<LedgerReply>) => {
-      if (data.type === "opened") return;
       if (data.failure) log.error("agents.ledger_failed", { failure: data.failure });
       for (const id of data.ids) settle(id, data.failure);
     };
@@ -85,7 +85,8 @@ export function openLedger(path: string, worker: string, log: Log) {
     write,
     one: (className: string, name: string) => one.get(className, name) ?? undefined,
     /** Of these classes only: agents whose code does not load must not stand in front of the others. */
-    due: (atMs: number, classNames: string[], limit: number) => dueRows.all(atMs, JSON.stringify(classNames), limit),
+    due: (atMs: number, classNames: string[], limit: number, offset: number) =>
+      dueRows.all(atMs, JSON.stringify(classNames), limit, offset),
     nextDueMs: (afterMs: number) => nextDue.get(afterMs)?.due ?? null,
     list: (className: string, { prefix = "", after = "", limit = 100 } = {}) =>
       page.all(className, after, prefix, `${prefix}\u{10FFFF}`, limit),
@@ -97,7 +98,8 @@ export function openLedger(path: string, worker: string, log: Log) {
       if (ending) {
         const ended = new Promise<void>((resolve) => ending.addEventListener("close", () => resolve()));
         ending.postMessage({ type: "close" } satisfies LedgerRequest);
-        await ended;
+        const late = new Promise<void>((resolve) => setTimeout(resolve, CLOSE_MS_MAX).unref());
+        await Promise.race([ended, late]); // one that is stuck in the disk cannot be ended
       }
       db.close();
     },

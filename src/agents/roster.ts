@@ -38,7 +38,8 @@ export type RosterParts = {
   limits: RosterLimits;
   log: Log;
   now: () => number;
-  onAsk: (seat: Seat, message: Extract<FromAgent, { type: "ask" }>) => void;
+  /** The answer is for this thread alone: the agent's next life may ask something else under the same number. */
+  onAsk: (host: Host, message: Extract<FromAgent, { type: "ask" }>) => void;
   onDestroyed: (className: string, name: string) => void;
 };
 
@@ -125,11 +126,14 @@ export function createRoster(parts: RosterParts) {
   function wait(seat: Seat): void {
     seat.phase = "waiting";
     waiting.add(seat);
-    seat.waitTimer = setTimeout(() => {
-      waiting.delete(seat);
-      refuseAll(seat, new AppError("agent.busy", RETRY_SOON));
-    }, limits.waitMsMax);
+    seat.waitTimer = setTimeout(() => refuseAll(seat, new AppError("agent.busy", RETRY_SOON)), limits.waitMsMax);
     threads.makeRoom(waiting.size);
+  }
+
+  function leaveLine(seat: Seat): void {
+    waiting.delete(seat);
+    clearTimeout(seat.waitTimer);
+    if (seat.phase === "waiting") seat.phase = "asleep";
   }
 
   function launch(seat: Seat, entry: AgentClassEntry): void {
@@ -155,7 +159,7 @@ export function createRoster(parts: RosterParts) {
       {
         started: () => void setTimeout(getReady, READY_MS, entry),
         socket: audience.take,
-        ask: (message) => onAsk(seat, message),
+        ask: (message) => onAsk(host, message),
         due: (dueMs) => {
           seat.ledgerDueMs = seat.ledgerDueMs === null ? dueMs : Math.min(seat.ledgerDueMs, dueMs);
           return record(seat, { do: "due", className, name, dueMs });
@@ -184,8 +188,8 @@ export function createRoster(parts: RosterParts) {
   }
 
   function refuseAll(seat: Seat, error: AppError): void {
-    clearTimeout(seat.waitTimer);
-    if (seat.phase === "creating" || seat.phase === "waiting") seat.phase = "asleep";
+    leaveLine(seat);
+    if (seat.phase === "creating") seat.phase = "asleep";
     const errands = seat.errands;
     seat.errands = [];
     for (const errand of errands) errand.refuse(error);
@@ -240,9 +244,7 @@ export function createRoster(parts: RosterParts) {
   function pump(): void {
     for (const seat of waiting) {
       if (threads.size >= limits.liveMax) break;
-      waiting.delete(seat);
-      clearTimeout(seat.waitTimer);
-      seat.phase = "asleep";
+      leaveLine(seat);
       wake(seat);
     }
     threads.makeRoom(waiting.size);
@@ -282,8 +284,9 @@ export function createRoster(parts: RosterParts) {
     record,
     onStuck: threads.markStuck,
     onFree(seat) {
-      if (seat.errands.length > 0) wake(seat);
-      else forgetIfEmpty(seat);
+      leaveLine(seat); // it may have waited for a thread; the new agent lines up anew
+      if (seat.errands.length === 0) forgetIfEmpty(seat);
+      else if (seat.phase === "asleep") wake(seat);
     },
     onDestroyed,
   });
@@ -338,7 +341,6 @@ export function createRoster(parts: RosterParts) {
       clearInterval(ticker);
       due.stop();
       for (const seat of [...waiting]) refuseAll(seat, new AppError("server.stopping", RETRY_SOON));
-      waiting.clear();
       hangUp();
       await Promise.all([threads.stop(limits.stopMsMax), spares.close()]);
     },

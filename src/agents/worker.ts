@@ -77,7 +77,7 @@ async function become(assignment: Assignment): Promise<void> {
       report,
       onEventDone: () => void Atomics.add(counters, COUNTER.eventsDone, 1),
     });
-    await life.start();
+    await within(load.limits.handlerMsMax, life.start());
   } catch (error) {
     outbox.put({ type: "unstartable", problem: toProblem(error) });
     return;
@@ -89,10 +89,17 @@ async function become(assignment: Assignment): Promise<void> {
   for (const message of waiting) give(life, message);
 }
 
+/** Nothing reaches an agent before it has started, so one that never does would keep everybody waiting for ever. */
+async function within(msMax: number, start: Promise<void>): Promise<void> {
+  const late = Promise.withResolvers<never>();
+  const timer = setTimeout(() => late.reject(new Error(`onStart did not end within ${msMax} ms`)), msMax);
+  await Promise.race([start, late.promise]).finally(() => clearTimeout(timer));
+}
+
 async function stop(ending: Life, drainMs: number | null): Promise<void> {
   if (!loaded) return;
   const { outbox, work } = loaded;
-  if (drainMs === null && (work.size > 0 || ending.storing())) {
+  if (drainMs === null && ending.busy()) {
     outbox.put({ type: "busy" });
     return;
   }

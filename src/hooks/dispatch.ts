@@ -52,7 +52,6 @@ type DispatchParts = {
   deliver: Deliver;
   /** Settings of the source that the agent's side needs; the source may be gone by now. */
   optionsOf: (source: string) => Record<string, unknown>;
-  isOrdered: (source: string) => boolean;
   originOf: () => string;
   now: () => number;
   random: () => number;
@@ -78,7 +77,7 @@ const FREE_MS: Partial<Record<ErrorCode, number>> = {
 };
 
 export function createDispatch(parts: DispatchParts) {
-  const { journal, deliver, optionsOf, isOrdered, originOf, now, random, log, onOutcome } = parts;
+  const { journal, deliver, optionsOf, originOf, now, random, log, onOutcome } = parts;
   const inFlight = new Set<number>();
   let timer: Timer | undefined;
   let timerMs = Number.POSITIVE_INFINITY;
@@ -112,30 +111,24 @@ export function createDispatch(parts: DispatchParts) {
       return undefined;
     } finally {
       inFlight.delete(row.seq);
-      if (isOrdered(row.source) || again) void pump();
+      if (row.ordered === 1 || again) void pump();
     }
   }
 
-  function fail(
-    { row, content }: Job,
-    startMs: number,
-    reason: string,
-    answer?: number,
-    code: ErrorCode = "internal",
-  ): void {
-    const job = { row, content };
-    const { seq } = row;
+  function fail(job: Job, startMs: number, reason: string, answer?: number, code: ErrorCode = "internal"): void {
+    const { seq, attempts } = job.row;
     const told = answer === undefined ? {} : { answer };
     const freeMs = FREE_MS[code];
     if (code === "agent.destroyed") {
       settle(job, startMs, { seq, outcome: "dead", reason: "destroyed", atMs: now(), ...told });
     } else if (freeMs !== undefined) {
-      settle(job, startMs, { seq, outcome: "retry", reason, dueMs: now() + jittered(freeMs, random()), free: true });
-    } else if (row.attempts >= ATTEMPTS_MAX) {
+      const dueMs = now() + jittered(freeMs, random());
+      settle(job, startMs, { seq, outcome: "retry", reason, dueMs, attempts: attempts - 1 });
+    } else if (attempts >= ATTEMPTS_MAX) {
       settle(job, startMs, { seq, outcome: "dead", reason, atMs: now(), ...told });
     } else {
-      const delayMs = jittered(RETRY_MS * RETRY_FACTOR ** (row.attempts - 1), random());
-      settle(job, startMs, { seq, outcome: "retry", reason, dueMs: now() + delayMs, free: false, ...told });
+      const delayMs = jittered(RETRY_MS * RETRY_FACTOR ** (attempts - 1), random());
+      settle(job, startMs, { seq, outcome: "retry", reason, dueMs: now() + delayMs, attempts, ...told });
     }
   }
 
@@ -209,7 +202,10 @@ export function createDispatch(parts: DispatchParts) {
         leaseMs: LEASE_MS,
         busy: [...inFlight],
       });
-      for (const job of taken) void attempt(job);
+      for (const job of taken) {
+        if (running) void attempt(job);
+        else postpone(job); // it stopped meanwhile
+      }
       if (taken.length > 0) again = true; // there may be more than one handful
       if (nextMs !== null) wakeAt(nextMs);
     } catch (error) {
@@ -224,14 +220,17 @@ export function createDispatch(parts: DispatchParts) {
     }
   }
 
+  /** No room now: it waits in the journal like everything that is due. */
+  function postpone({ row: { seq, attempts } }: Job): void {
+    const reason = "waits for a free slot";
+    journal.mark({ seq, outcome: "retry", reason, dueMs: now(), attempts: attempts - 1 });
+    wakeAt(now());
+  }
+
   return {
     attempt,
     pump,
-    /** No room now: it waits in the journal like everything that is due. */
-    postpone({ row: { seq } }: Job): void {
-      journal.mark({ seq, outcome: "retry", reason: "waits for a free slot", dueMs: now(), free: true });
-      wakeAt(now());
-    },
+    postpone,
     room: (): number => Math.max(0, IN_FLIGHT_MAX - inFlight.size),
     inFlight: (): number => inFlight.size,
     /** Whatever was not done when the process ended is delivered again at once. */

@@ -10,12 +10,12 @@ import {
   verify,
 } from "../platform/signature.ts";
 import { allHeaders } from "./credentials.ts";
-import { isPresetName, PRESETS, presetOf } from "./presets.ts";
+import { PRESET_NAMES, presetOf } from "./presets.ts";
 import { readDeliveries, signatureChecks } from "./reading.ts";
+import type { SavedRequest } from "./saved-request.ts";
 import { type Source, variablesOf } from "./sources.ts";
 import { parseTarget } from "./target.ts";
 
-export type SavedRequest = { method: string; path: string; headers: [string, string][]; body: Uint8Array };
 export type StageReport = { stage: string; ok: boolean; says: string };
 export type Explanation = { source: string | null; fits: string[]; stages: StageReport[]; accepted: boolean };
 
@@ -186,9 +186,9 @@ const SHARED = "x-webhook-token"; // any sender that cannot sign may use it, so 
 
 /** Senders that have a header of their own, or sign in their own way. */
 function fitting(headers: Headers): string[] {
-  return Object.keys(PRESETS)
-    .filter(isPresetName)
-    .filter((name) => allHeaders(presetOf(name).verify).some((header) => header !== SHARED && headers.has(header)));
+  return PRESET_NAMES.filter((name) =>
+    allHeaders(presetOf(name).verify).some((header) => header !== SHARED && headers.has(header)),
+  );
 }
 
 export function describeCheck(check: Check): string {

@@ -8,7 +8,7 @@ import { openDatabase } from "../platform/sqlite.ts";
 import { createDispatch, type Deliver, type Outcome } from "./dispatch.ts";
 import { createIntake } from "./intake.ts";
 import { createJournal } from "./journal.ts";
-import { PRESETS } from "./presets.ts";
+import { PRESET_NAMES, presetOf } from "./presets.ts";
 import { createSources, SOURCE_MIGRATIONS } from "./sources.ts";
 import { createTail } from "./tail.ts";
 
@@ -67,7 +67,6 @@ export function createHooks(parts: HookParts) {
     originOf: () => publicUrl ?? parts.localUrl(),
     random: Math.random,
     optionsOf: (name) => sources.find(name)?.retention ?? {},
-    isOrdered: (name) => sources.find(name)?.ordered ?? false,
     onOutcome,
   });
   const routed = new Set<string>();
@@ -78,6 +77,7 @@ export function createHooks(parts: HookParts) {
     dispatch,
     tail,
     isEntityRoute: (segment) => routed.has(segment),
+    onResumed: () => void release().catch((error) => log.error("hook.release", { error })),
     bodyBytesMax: settings.max_body_bytes,
   });
   metrics.gauge("gatehouse_hook_attempts_in_flight", "Attempts under way", () => dispatch.inFlight());
@@ -99,7 +99,14 @@ export function createHooks(parts: HookParts) {
 
   /** Which built-in names were entities before they were sources. Asked once; the list of built-in names is this release's. */
   async function prepare(): Promise<void> {
-    for (const name of await journal.ask("routes", { names: Object.keys(PRESETS) })) routed.add(name);
+    for (const name of await journal.ask("routes", { names: PRESET_NAMES })) routed.add(name);
+  }
+
+  /** What was held for a source that is not paused any more, or gone, is due now. */
+  async function release(): Promise<void> {
+    const paused = sources.all().filter((source) => source.paused);
+    await journal.ask("release", { paused: paused.map(({ name }) => name), nowMs: now() });
+    await dispatch.pump();
   }
 
   async function receive(request: Request): Promise<Response> {
@@ -117,6 +124,7 @@ export function createHooks(parts: HookParts) {
     dispatch,
     tail,
     receive,
+    release,
     /** Since the start. */
     tally: (source: string) => ({ done: doneBy.get(source) ?? 0, rejected: intake.rejected(source) }),
     publicUrl,
@@ -127,7 +135,7 @@ export function createHooks(parts: HookParts) {
     labelOf(name: string): string | undefined {
       const source = sources.find(name);
       if (!source) return undefined;
-      const { label } = PRESETS[source.preset];
+      const { label } = presetOf(source.preset);
       return source.builtIn ? label : `${label}: ${source.name}`;
     },
     /** Called by the server, not by a verb that opens the folder for a moment. A journal that fails is tried again. */
@@ -135,6 +143,7 @@ export function createHooks(parts: HookParts) {
       started = true;
       while (started) {
         try {
+          await release(); // a crash may have come between the end of a pause and this
           return await dispatch.start();
         } catch (error) {
           log.error("hook.start", { error: error instanceof AppError ? error.cause : error });

@@ -15,6 +15,7 @@ import { type Source, type Sources, variablesOf } from "./sources.ts";
 import type { Tail } from "./tail.ts";
 import { parseTarget } from "./target.ts";
 import type { Reading } from "./template.ts";
+import { within } from "./within.ts";
 
 export type Intake = ReturnType<typeof createIntake>;
 export type Stage = "credential" | "body" | "verify" | "payload" | "entity" | "journal";
@@ -26,6 +27,8 @@ type IntakeParts = {
   tail: Tail;
   /** Segments that already were entities when a built-in source of that name did not exist yet. */
   isEntityRoute: (segment: string) => boolean;
+  /** A pause ended while a delivery was on its way in: it is held, and nobody would let it go. */
+  onResumed: () => void;
   /** Refuses a foreign page where no credential protects the way in. */
   requireOurs: (request: Request) => void;
   publicUrl: string | undefined;
@@ -189,7 +192,10 @@ export function createIntake(parts: IntakeParts) {
     if (appends.length === 0) return status(200, { status: "empty" });
     if (jobs.length === 0) return status(200, { status: "duplicate", id: firstId(appended) });
     const id = jobs[0]?.job.row.id;
-    if (source.paused) return status(202, { status: "held", id });
+    if (source.paused) {
+      if (!sources.find(source.name)?.paused) parts.onResumed();
+      return status(202, { status: "held", id });
+    }
     if (jobs.some(({ wait }) => wait)) void dispatch.pump();
     const ready = jobs.filter(({ wait }) => !wait).map(({ job }) => job);
     const now = ready.slice(0, dispatch.room());
@@ -271,6 +277,7 @@ function toJob(append: Append, { seq, id, name }: Extract<Appended, { kind: "sto
       bytes: append.body.byteLength,
       received_ms: append.receivedMs,
       status: append.status,
+      ordered: append.ordered ? 1 : 0,
       attempts: 1,
       replay: 0,
     },
@@ -290,18 +297,7 @@ function status(code: number, body: Record<string, unknown>): Response {
 const NOT_FORWARDED = new Set(["set-cookie", "connection", "transfer-encoding", "content-length", "keep-alive"]);
 const BODYLESS = new Set([204, 205, 304]);
 
-function toResponse({ status: given, headers, body }: Answer): Response {
-  const code = given >= 200 ? given : 200; // a protocol switch means nothing to a sender
+function toResponse({ status: code, headers, body }: Answer): Response {
   const kept = headers.filter(([name]) => !NOT_FORWARDED.has(name.toLowerCase()));
   return new Response(BODYLESS.has(code) ? null : new Uint8Array(body), { status: code, headers: kept });
-}
-
-async function within<T>(ms: number, promise: Promise<T>): Promise<T | undefined> {
-  const late = Promise.withResolvers<undefined>();
-  const timer = setTimeout(() => late.resolve(undefined), ms);
-  try {
-    return await Promise.race([promise, late.promise]);
-  } finally {
-    clearTimeout(timer);
-  }
 }

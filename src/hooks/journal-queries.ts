@@ -6,7 +6,7 @@ import type { JournalStore } from "./journal-store.ts";
 export type Answers = { [Name in keyof Questions]: (input: Questions[Name][0]) => Questions[Name][1] };
 
 const COLUMNS = `seq, id, source, class, identifier, name, delivery_id, type, action, title, description, url, actor,
-  method, path, address, bytes, received_ms, status, attempts, due_ms, replay, answer, reason, finished_ms, duration_ms`;
+  method, path, address, bytes, received_ms, status, ordered, attempts, due_ms, replay, answer, reason, finished_ms, duration_ms`;
 
 const TAKE_BYTES_MAX = 32 * 1024 * 1024; // of bodies that cross to the main thread at once
 
@@ -32,12 +32,23 @@ export function createAnswers({ db, retention }: Pick<JournalStore, "db" | "rete
     `update deliveries set status = 'pending', attempts = 0, due_ms = ?, replay = 1, reason = null, finished_ms = null
      where id = ? and status in ('done', 'dead')`,
   );
+  const dead = db.prepare<Pick<DeliveryRow, "seq" | "bytes">, [string]>(
+    "delete from deliveries where id = ? and status = 'dead' returning seq, bytes",
+  );
 
   const withContent = (row: DeliveryRow): Taken => {
     const content = contentOf.get(row.seq);
     const headers: [string, string][] = JSON.parse(content?.headers ?? "[]"); // written by us in the same row
     return { row, content: { headers, body: content?.body ?? new Uint8Array(0) } };
   };
+
+  function dropDead(id: string): boolean {
+    const gone = dead.get(id);
+    if (!gone) return false;
+    db.run("delete from contents where seq = ?", [gone.seq]);
+    retention.grew(-gone.bytes);
+    return true;
+  }
 
   return {
     take: ({ nowMs, limit, leaseMs, busy }) => {
@@ -46,6 +57,7 @@ export function createAnswers({ db, retention }: Pick<JournalStore, "db" | "rete
       const taken = due
         .all(nowMs, limit + busy.length)
         .filter(({ seq }) => !skip.has(seq))
+        .slice(0, limit)
         .filter((row, index) => {
           bytes += row.bytes;
           return index === 0 || bytes <= TAKE_BYTES_MAX;
@@ -78,13 +90,14 @@ export function createAnswers({ db, retention }: Pick<JournalStore, "db" | "rete
     },
     replay: ({ filter, ids, nowMs, limit }) => ({ count: replay(db, again, { filter, ids, nowMs, limit }) }),
     drop: ({ ids }) => ({
-      count: db.transaction(() => ids.filter((id) => dropDead(db, id)).length).immediate(),
+      count: db.transaction(() => ids.filter((id) => dropDead(id)).length).immediate(),
     }),
-    release: ({ source, nowMs }) => ({
-      count: db.run("update deliveries set status = 'pending', due_ms = ? where status = 'held' and source = ?", [
-        nowMs,
-        source,
-      ]).changes,
+    release: ({ paused, nowMs }) => ({
+      count: db.run(
+        `update deliveries set status = 'pending', due_ms = ?
+         where status = 'held' and source not in (select value from json_each(?))`,
+        [nowMs, JSON.stringify(paused)],
+      ).changes,
     }),
     hasten: ({ className, nowMs }) => ({
       count: db.run(
@@ -146,11 +159,6 @@ function replay(
       .all(...values, limit)
       .map(({ id }) => id);
   return db.transaction(() => chosen.reduce((count, id) => count + again.run(nowMs, id).changes, 0)).immediate();
-}
-
-function dropDead(db: Database, id: string): boolean {
-  db.run("delete from contents where seq = (select seq from deliveries where id = ? and status = 'dead')", [id]);
-  return db.run("delete from deliveries where id = ? and status = 'dead'", [id]).changes > 0;
 }
 
 function toWhere({ source, className, name, status, type, sinceMs, untilMs }: DeliveryFilter) {

@@ -3,6 +3,7 @@ import type { Database } from "bun:sqlite";
 import { randomBytes } from "node:crypto";
 import { existsSync, rmSync, statfsSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
+import { toAppError } from "../platform/errors.ts";
 import type { JournalLimits } from "./journal-schema.ts";
 
 const RESERVE_BYTES = 8 * 1024 * 1024; // deleting needs room too: enough for the log of several rounds
@@ -106,6 +107,7 @@ export function createRetention(db: Database, databasePath: string, { bytesMax, 
     makeRoom,
     sweep,
     withReserve,
+    /** In bytes; less than nothing when something was removed. */
     grew(by: number): void {
       bytes += by;
     },
@@ -124,6 +126,4 @@ function allowShrinking(db: Database): void {
   db.run("vacuum");
 }
 
-export function isFull(error: unknown): boolean {
-  return error instanceof Error && "code" in error && (error.code === "SQLITE_FULL" || error.code === "ENOSPC");
-}
+export const isFull = (error: unknown): boolean => toAppError(error).code === "storage.full";

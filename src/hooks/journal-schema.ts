@@ -43,8 +43,8 @@ export type Appended =
 
 export type Mark =
   | { seq: number; outcome: "done"; answer: number; atMs: number; durationMs: number }
-  /** `free`: the agent never saw it, so this was no attempt. */
-  | { seq: number; outcome: "retry"; reason: string; answer?: number; dueMs: number; free: boolean }
+  /** `attempts` so far: one less than there were when the agent never saw it. A number, so that it may be told twice. */
+  | { seq: number; outcome: "retry"; reason: string; answer?: number; dueMs: number; attempts: number }
   | { seq: number; outcome: "dead"; reason: string; answer?: number; atMs: number };
 
 export type Rejection = {
@@ -83,6 +83,7 @@ export type DeliveryRow = {
   bytes: number;
   received_ms: number;
   status: DeliveryStatus;
+  ordered: number;
   attempts: number;
   due_ms: number;
   replay: number;
@@ -112,7 +113,8 @@ export type Questions = {
   get: [{ id: string }, Taken | null];
   replay: [{ filter: DeliveryFilter; ids: string[] | null; nowMs: number; limit: number }, { count: number }];
   drop: [{ ids: string[] }, { count: number }];
-  release: [{ source: string; nowMs: number }, { count: number }];
+  /** What is held and not for one of the paused sources. */
+  release: [{ paused: string[]; nowMs: number }, { count: number }];
   hasten: [{ className: string; nowMs: number }, { count: number }];
   destroyed: [{ className: string; name: string; nowMs: number }, { count: number }];
   rejections: [{ source: string | null; limit: number }, Rejection[]];
@@ -133,12 +135,10 @@ export type ToJournal =
   | { type: "ask"; id: number; question: Question; input: unknown }
   | { type: "stop" };
 export type FromJournal =
-  | { type: "opened" }
   | { type: "unopened"; message: string }
   | { type: "done"; id: number; output: unknown }
   /** `full`: no room, which can pass. `failed`: anything else. */
-  | { type: "failed"; id: number; kind: "full" | "failed"; message: string }
-  | { type: "stopped" };
+  | { type: "failed"; id: number; kind: "full" | "failed"; message: string };
 
 export const MIGRATIONS: readonly Migration[] = [
   `create table deliveries (

@@ -27,6 +27,7 @@ export function openJournalStore(path: string, limits: JournalLimits) {
   db.run("pragma journal_size_limit = 67108864"); // a burst must not leave a log file of its size behind
   const retention = createRetention(db, path, limits);
   const sql = statements(db);
+  let grown = 0; // bytes, in the transaction under way
 
   function append(one: Append): Appended {
     const name = nameOf(one.className, one.identifier);
@@ -61,13 +62,16 @@ export function openJournalStore(path: string, limits: JournalLimits) {
       due_ms: dueMs,
     }) ?? { seq: 0 };
     sql.insertContent.run(seq, one.headers, one.body);
+    grown += one.body.byteLength;
     if (one.route !== undefined) sql.insertRoute.run(one.route);
     return { kind: "stored", seq, id: one.id, name, wait };
   }
 
-  function revive({ seq, id }: { seq: number; id: string }, one: Append, name: string): Appended {
-    sql.revive.run(one.status, one.status === "held" ? 0 : 1, one.receivedMs + LEASE_MS, seq);
+  function revive({ seq, id, bytes }: Twin, one: Append, name: string): Appended {
+    const size = one.body.byteLength;
+    sql.revive.run(one.status, one.status === "held" ? 0 : 1, one.receivedMs + LEASE_MS, size, seq);
     sql.updateContent.run(one.headers, one.body, seq);
+    grown += size - bytes;
     return { kind: "stored", seq, id, name, wait: false };
   }
 
@@ -85,7 +89,7 @@ export function openJournalStore(path: string, limits: JournalLimits) {
   function mark(one: Mark): void {
     if (one.outcome === "done") sql.done.run(one.answer, one.atMs, one.durationMs, one.seq);
     else if (one.outcome === "dead") sql.dead.run(one.reason, one.answer ?? null, one.atMs, one.seq);
-    else sql.retry.run(one.reason, one.answer ?? null, one.dueMs, one.free ? 1 : 0, one.seq);
+    else sql.retry.run(one.reason, one.answer ?? null, one.dueMs, one.attempts, one.seq);
   }
 
   function reject({ atMs, source, ...detail }: Rejection): void {
@@ -94,6 +98,7 @@ export function openJournalStore(path: string, limits: JournalLimits) {
   }
 
   const commitAll = db.transaction(({ appends, marks, rejections }: Batch): Appended[] => {
+    grown = 0; // a first try may have failed in the middle
     for (const one of marks) mark(one);
     for (const one of rejections) reject(one);
     return appends.map(append);
@@ -108,7 +113,7 @@ export function openJournalStore(path: string, limits: JournalLimits) {
       return commit({ appends: batch.appends, marks: [], rejections: [] });
     }
     const appended = retention.withReserve(() => commitAll.immediate(batch));
-    retention.grew(bytes);
+    retention.grew(grown);
     return appended;
   }
 
@@ -116,11 +121,12 @@ export function openJournalStore(path: string, limits: JournalLimits) {
 }
 
 type Row = Record<string, string | number | null>;
+type Twin = Pick<DeliveryRow, "seq" | "id" | "status" | "bytes">;
 
 function statements(db: Database) {
   return {
-    twin: db.prepare<{ seq: number; id: string; status: string }, [string, string, string, string, number]>(
-      `select seq, id, status from deliveries where dedupe_key = ? and source = ? and class = ? and name = ?
+    twin: db.prepare<Twin, [string, string, string, string, number]>(
+      `select seq, id, status, bytes from deliveries where dedupe_key = ? and source = ? and class = ? and name = ?
        and received_ms >= ? order by seq desc limit 1`,
     ),
     undone: db.prepare<{ seq: number }, [string, string, string]>(
@@ -141,8 +147,9 @@ function statements(db: Database) {
       "update contents set headers = ?, body = ? where seq = ?",
     ),
     insertRoute: db.prepare<void, [string]>("insert or ignore into entity_routes (name) values (?)"),
-    revive: db.prepare<void, [string, number, number, number]>(
-      "update deliveries set status = ?, attempts = ?, due_ms = ?, reason = null, finished_ms = null where seq = ?",
+    revive: db.prepare<void, [string, number, number, number, number]>(
+      `update deliveries set status = ?, attempts = ?, due_ms = ?, bytes = ?, replay = 0, reason = null, finished_ms = null
+       where seq = ?`,
     ),
     nameOf: db.prepare<{ name: string }, [string, string]>("select name from names where class = ? and identifier = ?"),
     ownerOf: db.prepare<{ identifier: string }, [string, string]>(
@@ -153,7 +160,7 @@ function statements(db: Database) {
     ),
     // Only what is still under way is marked: meanwhile its agent may have been destroyed, or it may be on replay.
     done: db.prepare<void, [number, number, number, number]>(
-      `update deliveries set status = 'done', answer = ?, finished_ms = ?, duration_ms = ?, reason = null, replay = 0
+      `update deliveries set status = 'done', answer = ?, finished_ms = ?, duration_ms = ?, reason = null
        where seq = ? and status = 'pending'`,
     ),
     dead: db.prepare<void, [string, number | null, number, number]>(
@@ -161,7 +168,7 @@ function statements(db: Database) {
        where seq = ? and status = 'pending'`,
     ),
     retry: db.prepare<void, [string, number | null, number, number, number]>(
-      `update deliveries set reason = ?, answer = ?, due_ms = ?, attempts = max(0, attempts - ?)
+      `update deliveries set reason = ?, answer = ?, due_ms = ?, attempts = ?
        where seq = ? and status = 'pending'`,
     ),
     insertRejection: db.prepare<{ seq: number }, [number, string, string]>(

@@ -24,7 +24,6 @@ function open({ path, limits }: Extract<ToJournal, { type: "open" }>): void {
     store = openJournalStore(path, limits);
     answers = createAnswers(store);
     setInterval(sweep, SWEEP_MS);
-    say({ type: "opened" });
   } catch (error) {
     say({ type: "unopened", message: error instanceof Error ? error.message : "unreadable" });
   }
@@ -57,6 +56,5 @@ function sweep(): void {
 
 function stop(): void {
   store?.close();
-  say({ type: "stopped" });
   process.exit(0);
 }

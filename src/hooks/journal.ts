@@ -13,6 +13,7 @@ import type {
   Rejection,
   ToJournal,
 } from "./journal-schema.ts";
+import { within } from "./within.ts";
 
 export type Journal = ReturnType<typeof createJournal>;
 
@@ -43,15 +44,18 @@ export function createJournal(workerUrl: string | URL, path: string, limits: Jou
   function start() {
     const worker = new Worker(workerUrl, { env: {} });
     const closed = Promise.withResolvers<void>();
+    const lost = (reason: string): void => {
+      if (thread?.worker === worker) lose(reason); // the one after it has done nothing wrong
+    };
     worker.onmessage = ({ data }: MessageEvent<FromJournal>) => {
-      if (data.type === "unopened") lose(`${path}: ${data.message}`);
+      if (data.type === "unopened") lost(`${path}: ${data.message}`);
       else if (data.type === "done") settle(data.id)?.resolve(data.output);
       else if (data.type === "failed") settle(data.id)?.reject(toError(data.kind, data.message));
     };
-    worker.onerror = (event) => lose(event.message);
+    worker.onerror = (event) => lost(event.message);
     worker.addEventListener("close", () => {
       closed.resolve();
-      if (thread?.worker === worker) lose("the thread ended");
+      lost("the thread ended");
     });
     worker.postMessage({ type: "open", path, limits } satisfies ToJournal);
     tidying ??= setInterval(() => {
@@ -70,10 +74,17 @@ export function createJournal(workerUrl: string | URL, path: string, limits: Jou
     const error = toError("failed", reason);
     thread?.worker.terminate();
     thread = undefined;
+    failAll(error);
+    rest();
+  }
+
+  function failAll(error: AppError): void {
     for (const answer of asked.values()) answer.reject(error);
     asked.clear();
-    for (const { answer } of queue.splice(0)) answer.reject(error);
-    rest();
+    for (const { appends, answer } of queue.splice(0)) {
+      queuedBytes -= bytesOf(appends);
+      answer.reject(error);
+    }
   }
 
   function send(message: (id: number) => ToJournal): Promise<unknown> {
@@ -190,20 +201,25 @@ export function createJournal(workerUrl: string | URL, path: string, limits: Jou
     return (await send((id) => ({ type: "ask", id, question, input }))) as Questions[Name][1]; // typed by `Questions`
   }
 
+  /** A thread that is stuck in the disk cannot be ended; nobody waits for it for ever. */
   async function stop(): Promise<void> {
-    while (committing) await committing;
-    if (thread && (marks.size > 0 || rejections.length > 0)) await write([]).catch(ignored);
+    await within(STOP_MS_MAX, finish());
     gone = new AppError("server.stopping");
     clearInterval(tidying);
     clearTimeout(resting);
     const last = thread;
     thread = undefined;
-    if (!last) return;
-    last.worker.postMessage({ type: "stop" } satisfies ToJournal);
-    const slow = setTimeout(() => last.worker.terminate(), STOP_MS_MAX);
-    // Stuck in the disk, where nothing can end it: then nobody waits for it any longer.
-    await Promise.race([last.closed, new Promise<void>((resolve) => setTimeout(resolve, 2 * STOP_MS_MAX).unref())]);
-    clearTimeout(slow);
+    if (last) {
+      last.worker.postMessage({ type: "stop" } satisfies ToJournal);
+      await within(STOP_MS_MAX, last.closed);
+      last.worker.terminate();
+    }
+    failAll(gone);
+  }
+
+  async function finish(): Promise<void> {
+    while (committing) await committing;
+    if (thread && (marks.size > 0 || rejections.length > 0)) await write([]).catch(ignored);
   }
 
   return { append, mark, reject, ask, stop, isUp: () => gone === undefined && (thread !== undefined || !resting) };

@@ -2,7 +2,7 @@
 import { FormatRegistry, type Static, Type as t } from "@sinclair/typebox";
 import { isAddressRange } from "../platform/address.ts";
 import { oneOf, strict, Time } from "../platform/schema.ts";
-import { isPresetName, PRESETS, type PresetName } from "./presets.ts";
+import { PRESET_NAMES, type PresetName } from "./presets.ts";
 import { isTemplate } from "./template.ts";
 
 FormatRegistry.Set("hook-template", isTemplate);
@@ -62,8 +62,6 @@ export const Checks = t.Array(
   ]),
   { minItems: 1, maxItems: 8, examples: [[{ kind: "header", header: "X-Token" }]] },
 );
-
-const PRESET_NAMES = Object.keys(PRESETS).filter(isPresetName);
 
 /** What an operator may say about a source; the preset says the rest. */
 export const SourceChange = t.Object(

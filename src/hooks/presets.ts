@@ -655,6 +655,8 @@ export function isPresetName(name: string): name is PresetName {
   return Object.hasOwn(PRESETS, name);
 }
 
+export const PRESET_NAMES = Object.keys(PRESETS).filter(isPresetName);
+
 export function presetOf(name: PresetName): Preset {
   return PRESETS[name];
 }

@@ -6,7 +6,7 @@ import { Ok, ok } from "../platform/envelope.ts";
 import { strict } from "../platform/schema.ts";
 import type { Hooks } from "./hooks.ts";
 import * as model from "./model.ts";
-import { isPresetName, PRESETS, presetOf } from "./presets.ts";
+import { PRESET_NAMES, presetOf } from "./presets.ts";
 import { sampleRequest } from "./samples.ts";
 import { lookAround, toSourceView } from "./views.ts";
 
@@ -15,15 +15,12 @@ const SourceParams = t.Object({ source: model.SourceName });
 export type HookRouteParts = { hooks: Hooks; guard: Guard; now: () => number };
 
 export function hookSourceRoutes({ hooks, guard, now }: HookRouteParts) {
-  const { sources, journal, dispatch } = hooks;
+  const { sources } = hooks;
   const view = async (name: string) => toSourceView(sources.get(name), hooks, await lookAround(hooks));
 
-  async function pause(name: string, paused: boolean) {
-    const source = sources.change(name, { paused });
-    if (!paused) {
-      await journal.ask("release", { source: source.name, nowMs: now() });
-      await dispatch.pump();
-    }
+  async function change(name: string, changes: model.SourceChange) {
+    const source = sources.change(name, changes);
+    if (!source.paused) await hooks.release();
     return view(source.name);
   }
 
@@ -39,20 +36,11 @@ export function hookSourceRoutes({ hooks, guard, now }: HookRouteParts) {
 
   return new Elysia({ prefix: "/hooks", tags: ["Webhooks"] })
     .use(guard)
-    .get(
-      "/presets",
-      () =>
-        ok(
-          Object.keys(PRESETS)
-            .filter(isPresetName)
-            .map((name) => ({ name, label: presetOf(name).label })),
-        ),
-      {
-        needs: "agents:read",
-        response: Ok(t.Array(t.Object({ name: t.String(), label: t.String() }))),
-        detail: { summary: "List the senders we know" },
-      },
-    )
+    .get("/presets", () => ok(PRESET_NAMES.map((name) => ({ name, label: presetOf(name).label }))), {
+      needs: "agents:read",
+      response: Ok(t.Array(t.Object({ name: t.String(), label: t.String() }))),
+      detail: { summary: "List the senders we know" },
+    })
     .get(
       "/sources",
       async () => {
@@ -80,7 +68,7 @@ export function hookSourceRoutes({ hooks, guard, now }: HookRouteParts) {
       response: Ok(model.SourceView),
       detail: { summary: "Read a source" },
     })
-    .patch("/sources/:source", async ({ params, body }) => ok(await view(sources.change(params.source, body).name)), {
+    .patch("/sources/:source", async ({ params, body }) => ok(await change(params.source, body)), {
       needs: "agents:edit",
       params: SourceParams,
       body: model.SourceChange,
@@ -92,8 +80,9 @@ export function hookSourceRoutes({ hooks, guard, now }: HookRouteParts) {
     })
     .delete(
       "/sources/:source",
-      ({ params }) => {
+      async ({ params }) => {
         sources.remove(params.source);
+        await hooks.release();
         return ok({ name: params.source });
       },
       {
@@ -148,13 +137,13 @@ export function hookSourceRoutes({ hooks, guard, now }: HookRouteParts) {
         detail: { summary: "Forget the secrets", description: "The stored ones; what the environment sets stays." },
       },
     )
-    .post("/sources/:source/pause", async ({ params }) => ok(await pause(params.source, true)), {
+    .post("/sources/:source/pause", async ({ params }) => ok(await change(params.source, { paused: true })), {
       needs: "agents:edit",
       params: SourceParams,
       response: Ok(model.SourceView),
       detail: { summary: "Pause a source", description: "Deliveries are verified and stored, and held." },
     })
-    .post("/sources/:source/resume", async ({ params }) => ok(await pause(params.source, false)), {
+    .post("/sources/:source/resume", async ({ params }) => ok(await change(params.source, { paused: false })), {
       needs: "agents:edit",
       params: SourceParams,
       response: Ok(model.SourceView),

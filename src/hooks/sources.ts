@@ -7,7 +7,7 @@ import type { Secrets } from "../platform/secrets.ts";
 import { type Check, toSecrets } from "../platform/signature.ts";
 import type { Migration } from "../platform/sqlite.ts";
 import { SourceChange, type SourceCreate } from "./model.ts";
-import { type Handshake, isPresetName, PRESETS, type PresetName, presetOf } from "./presets.ts";
+import { type Handshake, isPresetName, PRESET_NAMES, type PresetName, presetOf } from "./presets.ts";
 import { type Finder, findBy, holds, type Reading } from "./template.ts";
 
 export const SOURCE_MIGRATIONS: readonly Migration[] = [
@@ -68,11 +68,7 @@ export function createSources({ db, secrets, env, defaults, now }: SourceParts) 
 
   function load(): Map<string, Source> {
     const rows = db.query<Row, []>("select * from sources").all();
-    const all = new Map(
-      Object.keys(PRESETS)
-        .filter(isPresetName)
-        .map((name) => [name as string, resolve(name, name, undefined, defaults)]),
-    );
+    const all = new Map<string, Source>(PRESET_NAMES.map((name) => [name, resolve(name, name, undefined, defaults)]));
     for (const { name, preset, config } of rows) {
       if (!isPresetName(preset)) continue; // of a newer release that was rolled back; its row waits for it
       all.set(name, resolve(name, preset, Value.Parse(SourceChange, JSON.parse(config)), defaults));

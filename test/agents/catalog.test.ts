@@ -140,10 +140,14 @@ describe("a change", () => {
     await until(() => agents.catalog.isBroken("thing"));
     expect(agents.roster.seat("thing", "a")?.phase).toBe("live");
     expect((await failure(agents.call("thing", "b", "version", []))).code).toBe("agent.broken");
+    const closes: unknown[] = [];
+    const ws = { send() {}, close: (code?: number) => void closes.push(code), subscribe() {}, publish() {} };
+    agents.connect("thing", "a", { ws, id: "x", url: "http://test/", headers: [], mayEdit: true, mayWriteState: true });
     await rm(join(agents.agentsFolder, "thing.ts"));
     await until(() => !agents.catalog.isBroken("thing"));
     expect((await failure(agents.call("thing", "a", "version", []))).code).toBe("agent.class");
     await until(() => agents.roster.threadCount === 0);
+    expect(closes).toEqual([4404]);
   });
 
   test("that moves a class out of a file that broke takes over", async () => {

@@ -1,7 +1,7 @@
 // HTTP to an agent: who may, what the agent sees, and bodies that flow both ways without being held.
 import { describe, expect, test } from "bun:test";
 import { openClient, startAgentHouse } from "../support/agent-house.ts";
-import { until } from "../support/agents.ts";
+import { failure, until } from "../support/agents.ts";
 
 const WEB = `
 import { Agent, callable } from "gatehouse";
@@ -15,17 +15,24 @@ export class Web extends Agent<unknown, { cancelled: string[] }> {
     if (page === "echo") return new Response(request.body, { headers: { "x-type": request.headers.get("content-type") ?? "" } });
     if (page === "seen") return Response.json({ url: request.url, headers: Object.fromEntries(request.headers) });
     if (page === "count") { let n = 0; for await (const chunk of request.body ?? []) n += chunk.length; return new Response(String(n)); }
+    if (page === "upload") { note("asked"); try { for await (const _ of request.body ?? []); } catch { note("broken"); } return new Response(); }
     if (page === "big") return new Response(new Uint8Array(50 * 1024 * 1024).fill(7));
     if (page === "endless") {
       request.signal.addEventListener("abort", () => note("signal"));
       return new Response(new ReadableStream({ pull(c) { c.enqueue(new Uint8Array(65536)); }, cancel() { note("stream"); } })); }
     if (page === "breaks") return new Response(new ReadableStream({ async start(c) { c.enqueue(new Uint8Array(1000)); await new Promise((d) => setTimeout(d, 50)); c.error(new Error("in mid-body")); } }));
+    if (page === "slow") {
+      note("asked");
+      await new Promise((done) => request.signal.addEventListener("abort", done));
+      return new Response(new ReadableStream({ pull(c) { c.enqueue(new Uint8Array(65536)); }, cancel() { note("stream"); } })); }
     if (page === "early") return new Response("early", { status: 403 });
     if (page === "unread") { await new Promise(() => {}); }
     if (page === "error") return Response.error();
     if (page === "switch") return new Response(null, { status: 101 });
     if (page === "bytes") return new Response(new Uint8Array([0xff, 0xfe]));
     if (page === "policy") return new Response("own", { headers: { "content-security-policy": "default-src *" } });
+    if (page === "full") return new Response("no content", { status: 204 });
+    if (page === "overfull") return new Response(new ReadableStream({ pull(c) { c.enqueue(new Uint8Array(65536)); }, cancel() { note("stream"); } }), { status: 204 });
     if (page === "none") return new Response(null, { status: 204 });
     if (page === "html") return new Response("<script>1</script>", { headers: { "content-type": "text/html" } });
     return new Response("hello", { status: 201, headers: [["set-cookie", "a=1"], ["set-cookie", "b=2"]] });
@@ -116,6 +123,20 @@ test.each(["error", "switch"])("a Response that ends no request (%s) is a failur
   expect([answer.status, await answer.json()]).toMatchObject([500, { error: { code: "agent.failed" } }]);
 });
 
+test("no body follows a status that has none, whatever the agent wrote", async () => {
+  await using house = await startAgentHouse({ files: FILES });
+  const headers = { authorization: `Bearer ${house.token(["agents:edit"])}` };
+  for (const page of ["full", "overfull"]) {
+    const answer = await house.fetch(`/agents/web/a/${page}`, { headers });
+    expect([answer.status, await answer.text()]).toEqual([204, ""]);
+    expect((await house.fetch("/agents/web/a/hello", { headers })).status).toBe(201); // on the same connection
+  }
+  await until(async () => {
+    const noted = await house.parts.agents.call("web", "a", "cancelled", []);
+    return Array.isArray(noted) && noted.includes("stream");
+  });
+});
+
 test("text says that it is text when the agent does not, and bytes do not", async () => {
   await using house = await startAgentHouse({ files: FILES });
   const headers = { authorization: `Bearer ${house.token(["agents:edit"])}` };
@@ -166,6 +187,43 @@ describe("bodies", () => {
       return all.length === 2 && all;
     });
     expect(seen.sort()).toEqual(["signal", "stream"]);
+  });
+
+  test("a caller who leaves before the answer ends the stream that comes too late", async () => {
+    await using house = await startAgentHouse({ files: FILES });
+    const token = house.token(["agents:edit"]);
+    using client = openClient(house, "web", "a", token);
+    await client.ready;
+    const leaving = new AbortController();
+    const answer = house.fetch("/agents/web/a/slow", {
+      headers: { authorization: `Bearer ${token}` },
+      signal: leaving.signal,
+    });
+    const noted = (count: number) => until(async () => ((await client.call("cancelled")) as string[]).length === count);
+    await noted(1);
+    leaving.abort();
+    await answer.catch(() => {});
+    await noted(2);
+    expect(await client.call("cancelled")).toEqual(["asked", "stream"]);
+  });
+
+  test("an upload whose sender leaves ends for the agent that reads it", async () => {
+    await using house = await startAgentHouse({ files: FILES });
+    const { agents } = house.parts;
+    const leaving = new AbortController();
+    const upload = agents.fetch("web", "a", {
+      method: "POST",
+      url: "http://test/agents/web/a/upload",
+      headers: [],
+      body: new ReadableStream({ start: (controller) => controller.enqueue(new Uint8Array(1000)) }), // and no more
+      signal: leaving.signal,
+    });
+    const noted = (what: string) =>
+      until(async () => ((await agents.call("web", "a", "cancelled", [])) as string[]).includes(what));
+    await noted("asked");
+    leaving.abort();
+    expect((await failure(upload)).message).toBe("The caller left");
+    await noted("broken");
   });
 
   test("an agent that fails in mid-body resets the answer instead of ending it short", async () => {

@@ -1,4 +1,5 @@
 // The queue, schedules, retries and fibers of one agent.
+import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";
 import { parseRetry, RETRY, retryDelayMs } from "../../src/agents/runtime/retry.ts";
 import { failure, startAgents, until } from "../support/agents.ts";
@@ -93,6 +94,13 @@ describe("queue", () => {
     await agents.call("jobs", "a", "open", []);
   });
 
+  test("calls that push without waiting, side by side, are all answered", async () => {
+    await using agents = await startAgents({ files: FILES });
+    await Promise.all([1, 2, 3].map((index) => agents.call("jobs", "a", "pushMany", ["gated", [index]])));
+    expect(((await agents.house("jobs", "a", "queue")) as unknown[]).length).toBe(3);
+    await agents.call("jobs", "a", "open", []);
+  });
+
   test("tries again in order, then keeps what failed as a dead letter that can be retried or dropped", async () => {
     await using agents = await startAgents({ files: FILES });
     await agents.call("jobs", "a", "push", ["flaky", "x"]);
@@ -122,6 +130,24 @@ describe("queue", () => {
     expect((await failure(agents.house("jobs", "a", "retryDead", "letter"))).message).toContain("full");
     expect(await agents.house("jobs", "a", "dead")).toMatchObject([{ id: "letter" }]);
     await agents.call("jobs", "a", "open", []);
+  });
+
+  test("the newest dead letters are kept, and no more than the bound", async () => {
+    await using agents = await startAgents({ files: FILES, limits: { deadMax: 2 } });
+    for (const id of ["x", "y", "z"]) {
+      await agents.call("jobs", "a", "push", ["fail", id, { id }]);
+      await until(async () => ((await agents.house("jobs", "a", "queue")) as unknown[]).length === 0);
+    }
+    expect(await agents.house("jobs", "a", "dead")).toMatchObject([{ id: "z" }, { id: "y" }]);
+  });
+
+  test("one that is replaced while it runs runs once more, as what replaced it", async () => {
+    await using agents = await startAgents({ files: FILES });
+    await agents.call("jobs", "a", "push", ["gated", "old", { id: "one" }]);
+    await until(async () => ((await agents.call("jobs", "a", "seen", [])) as Seen).length === 1);
+    await agents.call("jobs", "a", "push", ["work", "new", { id: "one" }]);
+    await agents.call("jobs", "a", "open", []);
+    await until(async () => ((await agents.call("jobs", "a", "seen", [])) as Seen).includes('work "new"'));
   });
 
   test("the same id replaces in place, and items can be found and removed", async () => {
@@ -169,7 +195,7 @@ describe("schedules", () => {
       return (
         seen.includes('work "now"') &&
         seen.includes('work "dated"') &&
-        seen.filter((what) => what === 'work "tick"').length > 2
+        seen.filter((what) => what === 'work "tick"').length > 4 // more than one of them has attempts
       );
     });
     const cron = (await agents.call("jobs", "a", "plan", ["30 9 * * *", "x", { timezone: "Asia/Tokyo" }])) as {
@@ -204,6 +230,68 @@ describe("schedules", () => {
     expect(agents.lines.filter((line) => line.level === "error")).toEqual([]);
   });
 
+  test("eight run side by side, and the ninth when one of them has ended", async () => {
+    await using agents = await startAgents({
+      files: {
+        "many.ts": `import { Agent, callable } from "gatehouse";
+          export class Many extends Agent {
+            running = 0; most = 0; gate = Promise.withResolvers<void>();
+            @callable() async plan(count: number) { for (let index = 0; index < count; index++) await this.schedule(0, "gated", index); }
+            async gated() { this.most = Math.max(this.most, ++this.running); await this.gate.promise; this.running--; }
+            @callable() seen() { return [this.running, this.most, this.getSchedules().length]; }
+            @callable() open() { this.gate.resolve(); }
+          }`,
+      },
+    });
+    const seen = () => agents.call("many", "a", "seen", []) as Promise<number[]>;
+    await agents.call("many", "a", "plan", [9]);
+    await until(async () => (await seen())[0] === 8);
+    await agents.call("many", "a", "open", []);
+    await until(async () => (await seen())[2] === 0);
+    expect((await seen())[1]).toBe(8);
+  });
+
+  test("one that is cancelled while its last attempt fails leaves no dead letter", async () => {
+    await using agents = await startAgents({
+      files: {
+        "fickle.ts": `import { Agent, callable } from "gatehouse";
+          export class Fickle extends Agent {
+            @callable() plan() { return this.schedule(0, "cancels", null, { retry: { maxAttempts: 1 } }); }
+            async cancels(_: null, { id }) { await this.cancelSchedule(id); throw new Error("after all"); }
+          }`,
+      },
+    });
+    await agents.call("fickle", "a", "plan", []);
+    await until(() => agents.lines.some((line) => line.event === "agent.error" && line.message === "after all"));
+    expect(await agents.house("fickle", "a", "dead")).toEqual([]);
+  });
+
+  test("one whose attempt cannot be written down is tried again after a while, not in a loop", async () => {
+    await using agents = await startAgents({
+      files: {
+        // A trigger that fails stands for a full disk, and counts.
+        "full.ts": `import { Agent, callable } from "gatehouse";
+          export class Full extends Agent {
+            @callable() fill() {
+              this.sql\`create table tries (at text)\`;
+              this.ctx.storage.sql.exec("create trigger full before update on gatehouse_schedules begin insert into tries values (1); select raise(fail, 'no room'); end");
+              return this.schedule(0, "work");
+            }
+            @callable() free() { this.sql\`drop trigger full\`; }
+            @callable() tries() { return this.sql\`select count(*) as n from tries\`[0].n; }
+            @callable() left() { return this.getSchedules().length; }
+            work() {}
+          }`,
+      },
+    });
+    await agents.call("full", "a", "fill", []);
+    await until(() => agents.lines.some((line) => line.event === "agent.error"));
+    for (let turn = 0; turn < 50; turn++) await agents.call("full", "a", "left", []);
+    expect(await agents.call("full", "a", "tries", [])).toBe(1);
+    await agents.call("full", "a", "free", []);
+    await until(async () => (await agents.call("full", "a", "left", [])) === 0);
+  });
+
   test("a sleeping agent is woken when its time comes", async () => {
     await using agents = await startAgents({ files: FILES, limits: { idleMs: 20 } });
     await agents.call("jobs", "a", "plan", [1, "later"]);
@@ -212,6 +300,21 @@ describe("schedules", () => {
     await until(async () => ((await agents.call("jobs", "a", "seen", [])) as Seen).includes('work "later"'));
     expect(await agents.call("jobs", "a", "plans", [])).toEqual([]);
   });
+});
+
+test("an agent that was woken for its work does it before it gives its thread to another", async () => {
+  const slowly = `await Bun.sleep(200);\n${JOBS}`; // so that it is asked to sleep before it has started
+  await using agents = await startAgents({
+    files: { "jobs.ts": slowly },
+    limits: { liveMax: 1, sparesMax: 0, idleMs: 50 },
+  });
+  await agents.call("jobs", "a", "plan", [1, "due"]);
+  await until(() => agents.roster.threadCount === 0);
+  await until(() => agents.roster.seat("jobs", "a")?.phase === "live");
+  expect(await agents.call("jobs", "b", "seen", [])).toEqual([]);
+  const database = new Database(agents.pathOf("jobs", "a"), { readonly: true });
+  expect(database.query("select what from seen").all()).toEqual([{ what: 'work "due"' }]);
+  database.close();
 });
 
 test("retry() tries as often as it may and no more", async () => {

@@ -119,6 +119,20 @@ test("ten queries may be asked of databases at once, two at a time; one more is 
   expect(statuses.sort()).toEqual([...Array.from({ length: 10 }, () => 200), 503]);
 });
 
+test("a query answers a thousand rows, and says when there were more", async () => {
+  await using house = await startAgentHouse({ files: FILES });
+  await house.api("POST", "/api/agents/desk/a/call", { method: "add", args: [1] });
+  const count = async (rows: number) => {
+    const query = `with recursive n (i) as (select 1 union all select i + 1 from n where i < ${rows}) select i from n`;
+    const { result } = (await house.api("POST", "/api/agents/desk/a/sql", { query })).body;
+    return [result.rows.length, result.truncated];
+  };
+  expect([await count(1_000), await count(1_001)]).toEqual([
+    [1_000, false],
+    [1_000, true],
+  ]);
+});
+
 test("what JSON cannot hold is the callable's failure, not ours", async () => {
   await using house = await startAgentHouse({ files: FILES });
   const answer = await house.api("POST", "/api/agents/desk/a/call", { method: "big" });

@@ -15,6 +15,8 @@ import { Agent, callable } from "gatehouse";
 import { parentPort } from "node:worker_threads";
 export class Bad extends Agent {
   @callable() hello() { return "hello"; }
+  @callable() late(ms: number) { return new Promise((done) => setTimeout(done, ms)); }
+  @callable() hang() { return new Promise(() => {}); }
   @callable() loop() { for (;;); }
   @callable() endlessSql() { return this.sql\`with recursive n(x) as (select 1 union all select x + 1 from n) select max(x) from n\`; }
   @callable() exit() { process.exit(1); }
@@ -37,6 +39,15 @@ export class Unstartable extends Agent { onStart() { throw new Error("cannot sta
 export class Sleepy extends Agent { onStart() { return new Promise(() => {}); } @callable() hello() {} }`;
 const FILES = { "healthy.ts": HEALTHY, "bad.ts": BAD };
 type Started = Awaited<ReturnType<typeof startAgents>>;
+
+/** A client that only notes how it was closed. */
+function connect(agents: Started, className: string, name: string): number[] {
+  const closes: number[] = [];
+  const ws = { send() {}, close: (code?: number) => void closes.push(code ?? 0), subscribe() {}, publish() {} };
+  const url = `http://test/agents/${className}/${name}`;
+  agents.connect(className, name, { ws, id: "x", url, headers: [], mayEdit: true, mayWriteState: true });
+  return closes;
+}
 
 /** Calls the healthy agent all the while, and says how many of its answers were wrong. */
 async function beside(agents: Started, harm: () => Promise<void>): Promise<number> {
@@ -110,11 +121,30 @@ describe("a thread that ends", () => {
       { message: "cannot start", crashes: 1 },
       { message: "cannot start", crashes: 2 },
     ]);
+    const closes = connect(agents, "unstartable", "b");
+    await until(() => closes.length > 0);
+    expect(closes).toEqual([1011]); // it comes back by itself
   });
 
   test("one whose onStart never ends is slow, not busy for ever", async () => {
     await using agents = await startAgents({ files: FILES, limits: { handlerMsMax: 150, stopMsMax: 100 } });
     expect((await failure(agents.call("sleepy", "a", "hello", []))).code).toBe("agent.slow");
+    await until(() => agents.roster.threadCount === 0);
+    expect(agents.lines.find((line) => line.event === "agent.crashed")?.message).toContain("onStart");
+  });
+
+  test("a method that never ends keeps its agent awake no longer than a handler may take", async () => {
+    await using agents = await startAgents({ files: FILES, limits: { handlerMsMax: 150, idleMs: 50 } });
+    expect((await failure(agents.call("bad", "a", "hang", []))).code).toBe("agent.slow");
+    await until(() => agents.roster.threadCount === 0);
+    expect(await agents.call("bad", "a", "hello", [])).toBe("hello");
+    expect(agents.lines.filter((line) => line.event === "agent.crashed")).toEqual([]);
+  });
+
+  test("nor does one that ends after all, when nobody waits for it any more", async () => {
+    await using agents = await startAgents({ files: FILES, limits: { handlerMsMax: 150, idleMs: 700 } });
+    expect((await failure(agents.call("bad", "a", "late", [300]))).code).toBe("agent.slow");
+    await until(() => agents.roster.threadCount === 0);
   });
 });
 
@@ -122,20 +152,12 @@ describe("a thread that pours", () => {
   test("a flood of messages is refused inside the thread at the bound, even in one synchronous loop", async () => {
     await using agents = await startAgents({ files: FILES, limits: { outputBytesMax: 4 * 1024 * 1024 } });
     await agents.call("bad", "a", "hello", []);
-    const sink = { send() {}, close() {}, subscribe() {}, publish() {} };
-    const input = {
-      ws: sink,
-      id: "x",
-      url: "http://test/agents/bad/a",
-      headers: [],
-      mayEdit: true,
-      mayWriteState: true,
-    };
-    agents.connect("bad", "a", input);
+    connect(agents, "bad", "a");
     const wrong = await beside(agents, async () => {
       const [sent, message] = (await agents.call("bad", "a", "flood", [])) as [number, string];
       expect(sent).toBe(3);
       expect(message).toContain("Too much is waiting");
+      expect(await agents.call("bad", "a", "flood", [])).toEqual([3, message]); // what has left has left
     });
     expect(wrong).toBe(0);
   });

@@ -7,7 +7,7 @@ import { startAgents, until } from "../support/agents.ts";
 
 type Got = { headers: Headers; body: string };
 
-function receiver(answer: (count: number) => Response) {
+function receiver(answer: (count: number) => Response | Promise<Response>) {
   const got: Got[] = [];
   const server = Bun.serve({
     port: 0,
@@ -140,6 +140,26 @@ describe("queued", () => {
     expect(new Set(busy.got.map(({ headers }) => headers.get("webhook-id"))).size).toBe(1);
     await using gone = receiver(() => new Response(null, { status: 410 }));
     expect((await fails(attempt(queued(gone.url, {}, {})))).status).toBe(410);
+  });
+
+  test("an attempt that is cut off is made again by the agent's next life", async () => {
+    const cut = Promise.withResolvers<void>();
+    await using slow = receiver((count) => (count === 1 ? cut.promise.then(() => new Response()) : new Response()));
+    await using agents = await startAgents({
+      files: {
+        "sender.ts": `import { Agent, callable } from "gatehouse";
+          export class Sender extends Agent {
+            @callable() later(url: string) { return this.queueWebhook(url, { hello: 1 }); }
+            @callable() exit() { process.exit(1); }
+          }`,
+      },
+    });
+    await agents.call("sender", "a", "later", [slow.url]);
+    await until(() => slow.got.length === 1);
+    await agents.call("sender", "a", "exit", []).catch(() => {});
+    await until(() => slow.got.length === 2);
+    cut.resolve();
+    expect(await agents.house("sender", "a", "dead")).toEqual([]);
   });
 
   test("an agent's queued webhook arrives; one that is gone becomes a dead letter", async () => {

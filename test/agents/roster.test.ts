@@ -1,9 +1,11 @@
 // Threads come and go under the agents: bounded in number, asleep when idle, woken by whatever happens next.
 import { describe, expect, test } from "bun:test";
+import { existsSync } from "node:fs";
 import { liveBound } from "../../src/agents/bounds.ts";
 import { restMs } from "../../src/agents/seat.ts";
+import { AppError } from "../../src/platform/errors.ts";
 import { openClient, startAgentHouse } from "../support/agent-house.ts";
-import { failure, startAgents, until } from "../support/agents.ts";
+import { failure, startAgents, tempFolder, until } from "../support/agents.ts";
 
 const COUNTER = `
 import { Agent, callable } from "gatehouse";
@@ -11,7 +13,8 @@ let lives = 0;
 export class Counter extends Agent<unknown, { count: number }> {
   initialState = { count: 0 };
   starts = 0;
-  onStart() { lives++; this.starts++; }
+  onStart() { lives++; this.starts++; this.sql\`create table if not exists starts (clients integer)\`; this.sql\`insert into starts values (\${[...this.getConnections()].length})\`; }
+  @callable() clientsAtStart() { return this.sql\`select clients from starts order by rowid\`.map((row) => row.clients); }
   onConnect(connection) { connection.setState({ seen: 1 }); }
   onMessage(connection, message) { connection.setState({ seen: connection.state.seen + 1 }); connection.send(message + " " + connection.state.seen); }
   @callable() add() { this.setState({ count: this.state.count + 1 }); return this.state.count; }
@@ -82,6 +85,8 @@ describe("hibernation", () => {
     await until(() => one.frames.some((frame) => frame.raw === "again 3"));
     await until(() => house.parts.agents.roster.threadCount === 0);
     expect(await house.parts.agents.call("counter", "a", "add", [])).toBe(1);
+    const atStart = (await house.parts.agents.call("counter", "a", "clientsAtStart", [])) as number[];
+    expect([atStart[0], atStart.at(-1)]).toEqual([0, 2]); // the first life had not greeted anybody yet
     await until(() => two.frames.filter((frame) => frame.type === "cf_agent_state").length === 2);
     expect([one.closes, two.closes]).toEqual([[], []]);
     const identities = two.frames.filter((frame) => frame.type === "cf_agent_identity");
@@ -121,6 +126,110 @@ export default { async fetch() { return new Response("unused"); } };`;
   expect(await agents.call("asker", "a", "fetches", ["b"])).toEqual([201, "hi/some/path"]);
   expect((await failure(agents.call("asker", "a", "fails", ["b"]))).message).toContain("own words");
   expect((await failure(agents.call("asker", "a", "missing", ["b"]))).message).toContain("no agent class");
+});
+
+test("an answer that was meant for an earlier life does not reach a later one", async () => {
+  const PAIR = `
+import { Agent, callable } from "gatehouse";
+export class Asker extends Agent {
+  @callable() askAndEnd() { void this.env.Answerer.getByName("slow").late(); setTimeout(() => process.exit(1), 50); return new Promise(() => {}); }
+  @callable() ask() { return this.env.Answerer.getByName("quick").gated(); }
+}
+export class Answerer extends Agent {
+  gate = Promise.withResolvers();
+  @callable() open(text: string) { this.gate.resolve(text); }
+  @callable() waits() { return this.waiting === true; }
+  late() { this.waiting = true; return this.gate.promise; }
+  gated() { this.waiting = true; return this.gate.promise; }
+}`;
+  await using agents = await startAgents({ files: { "pair.ts": PAIR } });
+  expect(await code(agents.call("asker", "a", "askAndEnd", []))).toBe("agent.gone");
+  const asked = agents.call("asker", "a", "ask", []);
+  await until(() => agents.call("answerer", "quick", "waits", []));
+  await agents.call("answerer", "slow", "open", ["of the earlier life"]);
+  await agents.call("answerer", "quick", "open", ["of this life"]);
+  expect(await asked).toBe("of this life");
+});
+
+describe("destroying", () => {
+  test("that a crash cut off is finished at the next start", async () => {
+    await using folder = await tempFolder();
+    {
+      await using agents = await startAgents({ files: FILES, folder: folder.path });
+      await agents.call("counter", "a", "add", []);
+      await agents.call("counter", "b", "add", []);
+      await agents.ledger.write({ do: "condemn", className: "counter", name: "a" });
+    }
+    await using agents = await startAgents({ folder: folder.path });
+    expect([agents.exists("counter", "a"), agents.ledger.condemned()]).toEqual([false, []]);
+    expect([existsSync(agents.pathOf("counter", "a")), existsSync(agents.pathOf("counter", "b"))]).toEqual([
+      false,
+      true,
+    ]);
+  });
+
+  /** The ledger fails to write these until told otherwise. */
+  const failing = ({ ledger }: Awaited<ReturnType<typeof startAgents>>, what: string) => {
+    const { write } = ledger;
+    ledger.write = (entry) => (entry.do === what ? Promise.reject(new AppError("storage.full")) : write(entry));
+    return () => void Object.assign(ledger, { write });
+  };
+
+  test.each(["condemn", "forget"])("that the disk refuses (%s) fails, and the agent answers again", async (what) => {
+    await using agents = await startAgents({ files: FILES });
+    await agents.call("counter", "a", "add", []);
+    const mend = failing(agents, what);
+    const destroyed = failure(agents.destroy("counter", "a"));
+    expect((await destroyed).code).toBe("storage.full");
+    expect(await agents.call("counter", "a", "add", [])).toBeGreaterThan(0);
+    mend();
+    await agents.destroy("counter", "a");
+    expect(await agents.call("counter", "a", "add", [])).toBe(1);
+  });
+
+  test("removes what a crash left beside the database too", async () => {
+    await using agents = await startAgents({ files: FILES, limits: { idleMs: 20 } });
+    await agents.call("counter", "a", "add", []);
+    await until(() => agents.roster.threadCount === 0);
+    const path = agents.pathOf("counter", "a");
+    for (const suffix of ["-wal", "-shm"]) await Bun.write(`${path}${suffix}`, "");
+    await agents.destroy("counter", "a");
+    expect(await Array.fromAsync(new Bun.Glob("agents/**/*.db*").scan(agents.dataFolder))).toEqual([]);
+  });
+
+  test("that the disk refuses does not strand whoever waits for a sleeping agent", async () => {
+    await using agents = await startAgents({ files: FILES, limits: { idleMs: 20 } });
+    await agents.call("counter", "a", "add", []);
+    await until(() => agents.roster.threadCount === 0);
+    failing(agents, "condemn");
+    const destroyed = failure(agents.destroy("counter", "a"));
+    expect(await agents.call("counter", "a", "add", [])).toBe(2);
+    expect((await destroyed).code).toBe("storage.full");
+  });
+
+  test("one that waits for a thread leaves the line: the new one has one thread and not two", async () => {
+    await using agents = await startAgents({ files: FILES, limits: { liveMax: 1, idleMs: 20 } });
+    await agents.call("counter", "b", "add", []);
+    await until(() => agents.roster.threadCount === 0);
+    const working = agents.call("counter", "a", "wait", [200]);
+    await until(() => agents.roster.threadCount === 1);
+    const waiting = agents.call("counter", "b", "add", []);
+    await until(() => agents.roster.seat("counter", "b")?.phase === "waiting");
+    const { write } = agents.ledger;
+    const known = Promise.withResolvers<void>();
+    agents.ledger.write = async (entry) => {
+      if (entry.do === "know") await known.promise;
+      return write(entry);
+    };
+    await agents.destroy("counter", "b");
+    await working;
+    await until(() => agents.roster.threadCount === 0);
+    known.resolve();
+    expect(await waiting).toBe(1);
+    expect(await agents.call("counter", "b", "starts_", [])).toEqual([1, 1]);
+    expect(agents.roster.threadCount).toBe(1);
+    expect(agents.lines.filter((line) => line.event === "agent.crashed")).toEqual([]);
+  });
 });
 
 test("a destroyed agent is gone with its files; its clients are told for good, and it can start afresh", async () => {

@@ -1,9 +1,8 @@
 // The class every source feeds: at its own address step by step, and as what a user's class extends.
 import { describe, expect, test } from "bun:test";
-import { mkdirSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { AgentClient } from "agents/client";
-import { type House, type HouseOptions, tempFolder } from "../support/house.ts";
+import { withAgents } from "../hooks/with-agents.ts";
+import type { House } from "../support/house.ts";
 import {
   type EventRow,
   eventsOf,
@@ -16,13 +15,6 @@ import {
 } from "../support/webhooks.ts";
 
 const json = { "content-type": "application/json" };
-
-function withAgents(files: Record<string, string>, options: HouseOptions = {}): Promise<House> {
-  const folder = tempFolder();
-  mkdirSync(join(folder, "agents"), { recursive: true });
-  for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, "agents", name), text);
-  return startHookHouse({ folder, ...options });
-}
 
 describe("at its own address, without the intake", () => {
   const at = (house: House, init: RequestInit = {}) =>
@@ -167,6 +159,32 @@ describe("a user's class", () => {
     const { body } = await house.api("GET", "/api/agents/repo/acme-web/state");
     expect(body.result.state).toMatchObject({ stars: 7, count: 1, seen: ["github", "star", "Acme/Web", 1] });
     expect((await eventsOf(house, "acme-web", "repo")).length).toBe(1);
+  });
+
+  test("that answers with a failure is handed the event again, and once it went well no more", async () => {
+    await using house = await withAgents({
+      "moody.ts": `import { WebhookAgent } from "gatehouse";
+        export class Moody extends WebhookAgent {
+          async onEvent() { const runs = (this.state.runs ?? 0) + 1; this.setState({ ...this.state, runs }); return new Response("run " + runs, { status: runs === 1 ? 503 : 200 }); }
+        }`,
+    });
+    const facts = { source: "generic", verdict: "ok", id: "m1", type: "x" };
+    const headers: [string, string][] = [["content-type", "application/json"]];
+    const deliver = async () => {
+      const body = new TextEncoder().encode("{}");
+      const answer = await house.parts.agents.deliver("moody", "x", {
+        method: "POST",
+        url: "http://x/",
+        headers,
+        body,
+        facts,
+      });
+      return [answer.status, Buffer.from(answer.body).toString()];
+    };
+    expect(await deliver()).toEqual([503, "run 1"]);
+    expect(await deliver()).toEqual([200, "run 2"]);
+    expect(await deliver()).toEqual([200, '{"status":"duplicate"}']);
+    expect((await eventsOf(house, "x", "moody")).length).toBe(1);
   });
 
   test("may queue heavy work and answer 202", async () => {

@@ -20,7 +20,11 @@ export class ChatRoom extends Agent<Record<string, string>, { count: number; hea
       connection.send("closed with " + JSON.stringify(odd));
       connection.close(4000, 7);
     } else if (typeof message === "string") connection.send("echo " + message);
-    else connection.send(new Uint8Array(message).map((byte) => byte + 1));
+    else {
+      const bytes = new Uint8Array(message).map((byte) => byte + 1);
+      connection.send(bytes);
+      bytes.fill(0); // its buffer is its own again as soon as send returns
+    }
   }
   @callable() add(by = 1) { this.setState({ ...this.state, count: this.state.count + by }); return this.state.count; }
   @callable() nothing() {}

@@ -1,7 +1,7 @@
 // From the journal to the agents, with a clock and agents of the test's choice; then with real threads and restarts.
 import { Database } from "bun:sqlite";
-import { describe, expect, test } from "bun:test";
-import { mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { afterEach, beforeEach, describe, expect, jest, test } from "bun:test";
+import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import {
   type Answer,
@@ -15,20 +15,25 @@ import { createJournal, type Journal } from "../../src/hooks/journal.ts";
 import type { Append } from "../../src/hooks/journal-schema.ts";
 import { AppError, type ErrorCode } from "../../src/platform/errors.ts";
 import { createLog } from "../../src/platform/log.ts";
+import { until } from "../support/agents.ts";
 import { tempFolder } from "../support/house.ts";
 import { temporaryFolder } from "../support/temporary.ts";
 import { eventsOf, sendGeneric, sendGithub, startHookHouse } from "../support/webhooks.ts";
+import { withAgents } from "./with-agents.ts";
 
 const WORKER = new URL("../../src/hooks/journal-worker.ts", import.meta.url);
 const HOUR_MS = 3_600_000;
 const silent = createLog({ level: "silent", pretty: false, now: Date.now, write() {} });
 const answer = (status: number): Answer => ({ status, headers: [], body: new Uint8Array(0) });
 
+const turn = () => new Promise((resolve) => setImmediate(resolve));
+
 /** A journal and a dispatch whose clock only moves when the test says so. */
 function openDispatch(deliver: Deliver) {
   const folder = temporaryFolder();
   const real = createJournal(WORKER, join(folder.path, "journal.db"), { bytesMax: 1 << 30, ageMsMax: 1e12 });
   let asked = 0;
+  let failing = false;
   const hurried: boolean[] = [];
   const journal: Journal = {
     ...real,
@@ -38,7 +43,7 @@ function openDispatch(deliver: Deliver) {
     },
     ask(question, input) {
       asked++;
-      return real.ask(question, input);
+      return failing && question === "take" ? Promise.reject(new AppError("hook.journal")) : real.ask(question, input);
     },
   };
   const outcomes: Outcome[] = [];
@@ -48,7 +53,6 @@ function openDispatch(deliver: Deliver) {
     journal,
     deliver,
     optionsOf: () => ({}),
-    isOrdered: () => false,
     originOf: () => "http://test",
     now: () => nowMs,
     random: () => 0.5,
@@ -63,6 +67,18 @@ function openDispatch(deliver: Deliver) {
     dispatch,
     outcomes,
     asked: () => asked,
+    /** Asks what is due, and has begun it when it resolves. */
+    async pumped() {
+      const before = asked;
+      while (asked === before) {
+        await dispatch.pump();
+        await turn();
+      }
+      await journal.ask("counts", {});
+    },
+    failTaking: (fails: boolean) => {
+      failing = fails;
+    },
     hurried,
     now: () => nowMs,
     advance: (ms: number) => {
@@ -138,6 +154,7 @@ test.each([
   ["agent.broken", true],
   ["agent.class", true],
   ["agent.resting", true],
+  ["server.stopping", true],
   ["agent.gone", false],
   ["agent.slow", false],
   ["agent.failed", false],
@@ -180,7 +197,7 @@ test("what is under way is not taken a second time", async () => {
   });
   await it.store();
   it.advance(2 * HOUR_MS); // past the lease that a lost attempt would be found by
-  await it.dispatch.pump();
+  await it.pumped();
   expect(calls).toBe(1);
   gate.resolve(answer(200));
   await it.ended(1);
@@ -193,9 +210,9 @@ test("more than a handful is all taken, and one that waits for another is not as
     calls++;
     return answer(calls === 1 ? 500 : 200);
   });
-  const ordered = (identifier: string): Append => ({ ...delivery(it.now()), identifier, ordered: true });
-  await it.journal.append([ordered("line"), ordered("line")]);
-  await it.journal.append(Array.from({ length: 250 }, (_, index) => ordered(`free-${index}`)));
+  const line = (): Append => ({ ...delivery(it.now()), identifier: "line", ordered: true });
+  await it.journal.append([line(), line()]);
+  await it.journal.append(Array.from({ length: 250 }, () => delivery(it.now())));
   await it.dispatch.start();
   await it.ended(251);
   const asked = it.asked();
@@ -203,21 +220,97 @@ test("more than a handful is all taken, and one that waits for another is not as
   expect([calls, it.asked() - asked <= 2]).toEqual([251, true]);
 });
 
+test("a thousand are under way at a time, and the next begins when one of them ends", async () => {
+  const gate = Promise.withResolvers<void>();
+  await using it = openDispatch(async () => {
+    await gate.promise;
+    return answer(200);
+  });
+  await it.journal.append(Array.from({ length: 1_001 }, () => delivery(it.now())));
+  await it.dispatch.start();
+  while (it.dispatch.inFlight() < 1_000) await turn();
+  await it.dispatch.pump();
+  expect([it.dispatch.inFlight(), it.dispatch.room()]).toEqual([1_000, 0]);
+  gate.resolve();
+  await it.ended(1_001);
+});
+
+describe("by the clock", () => {
+  beforeEach(() => void jest.useFakeTimers());
+  afterEach(() => void jest.useRealTimers());
+
+  const pass = (it: ReturnType<typeof openDispatch>, ms: number): void => {
+    it.advance(ms);
+    jest.advanceTimersByTime(ms);
+  };
+
+  test("each is tried again at its own time, whichever failed first", async () => {
+    const tried: string[] = [];
+    await using it = openDispatch(async (_, name) => {
+      tried.push(name);
+      if (tried.length <= 2) throw new AppError(name === "soon" ? "agent.busy" : "agent.resting");
+      return answer(200);
+    });
+    await it.journal.append(["soon", "later"].map((identifier) => ({ ...delivery(it.now()), identifier })));
+    await it.dispatch.start();
+    await it.ended(2);
+    await it.pumped();
+    pass(it, 1_000);
+    await it.ended(3);
+    expect(tried).toEqual(["soon", "later", "soon"]);
+    await it.pumped();
+    pass(it, 4_000);
+    await it.ended(4);
+    expect(tried).toEqual(["soon", "later", "soon", "later"]);
+  });
+
+  test("a journal that fails to say what is due is asked again", async () => {
+    await using it = openDispatch(async () => answer(200));
+    it.failTaking(true);
+    await it.store();
+    expect(it.outcomes).toEqual([]);
+    it.failTaking(false);
+    pass(it, 9_000);
+    await it.ended(1);
+  });
+});
+
+test("one that waits for the one before it goes next, whatever its source says by then", async () => {
+  const gate = Promise.withResolvers<Answer>();
+  await using it = openDispatch(() => gate.promise);
+  const line = { ...delivery(it.now()), ordered: true };
+  await it.journal.append([line, { ...line, id: Bun.randomUUIDv7() }]);
+  await it.dispatch.start();
+  gate.resolve(answer(200));
+  await it.ended(2);
+  expect(it.outcomes.map(({ status }) => status)).toEqual(["done", "done"]);
+});
+
+test("what is taken while it stops is not begun, and costs no attempt", async () => {
+  let calls = 0;
+  await using it = openDispatch(async () => {
+    calls++;
+    return answer(200);
+  });
+  await it.journal.append([delivery(it.now())]);
+  const started = it.dispatch.start();
+  it.dispatch.stop();
+  await started;
+  expect([calls, (await it.row())?.attempts]).toEqual([0, 1]);
+  const again = it.dispatch.start();
+  while (it.asked() < 4) await turn(); // until it asks what is due
+  it.dispatch.stop();
+  await again;
+  expect([calls, (await it.row())?.attempts]).toEqual([0, 1]);
+});
+
 test("jitter is a fifth either way", () => {
   expect([jittered(1_000, 0), jittered(1_000, 0.5), jittered(1_000, 1)]).toEqual([800, 1_000, 1_200]);
 });
 
 describe("in a whole house", () => {
-  const until = async (look: () => Promise<boolean>): Promise<void> => {
-    while (!(await look())) await Bun.sleep(20);
-  };
-
   test("a hundred deliveries to code that does not load are all processed once it is mended", async () => {
-    const folder = tempFolder();
-    mkdirSync(join(folder, "agents"), { recursive: true });
-    const file = join(folder, "agents", "repo.ts");
-    writeFileSync(file, "export class Repo extends {");
-    await using house = await startHookHouse({ folder });
+    await using house = await withAgents({ "repo.ts": "export class Repo extends {" });
     await house.api("PATCH", "/api/hooks/sources/github", { class: "repo" });
     const answers = await Promise.all(
       Array.from({ length: 100 }, (_, index) => sendGithub(house, "a/b", { id: `d-${index}` })),
@@ -228,7 +321,7 @@ describe("in a whole house", () => {
       Array.from({ length: 100 }, () => 0),
     );
     writeFileSync(
-      file,
+      join(house.folder, "agents", "repo.ts"),
       `import { WebhookAgent } from "gatehouse";
        export class Repo extends WebhookAgent {
          onEvent(event) { this.sql\`create table if not exists runs (id text)\`; this.sql\`insert into runs values (\${event.id})\`; }
@@ -239,21 +332,20 @@ describe("in a whole house", () => {
       async () => (await house.api("GET", "/api/hooks/deliveries?status=done&limit=200")).body.result.length === 100,
     );
     expect((await eventsOf(house, "a-b", "repo")).length).toBe(100);
+    expect(await house.parts.agents.call("repo", "a-b", "runs", [], "agent")).toBe(100);
   }, 60_000);
 
   test("what was accepted and not done is delivered at once after a restart", async () => {
     const folder = tempFolder();
-    mkdirSync(join(folder, "agents"), { recursive: true });
-    writeFileSync(
-      join(folder, "agents", "slow.ts"),
-      `import { WebhookAgent } from "gatehouse";
+    const files = {
+      "slow.ts": `import { WebhookAgent } from "gatehouse";
        import { existsSync } from "node:fs";
        export class Slow extends WebhookAgent {
          async onEvent() { if (!existsSync(${JSON.stringify(join(folder, "go"))})) throw new Error("not yet"); }
        }`,
-    );
+    };
     {
-      const house = await startHookHouse({ folder });
+      const house = await withAgents(files, { folder });
       await house.api("PATCH", "/api/hooks/sources/generic", { class: "slow" });
       for (let index = 0; index < 5; index++) {
         expect((await sendGeneric(house, "/webhooks/x", "{}", { "x-delivery-id": `d-${index}` })).status).toBe(202);
@@ -267,39 +359,33 @@ describe("in a whole house", () => {
   }, 60_000);
 
   test("a handler that ends while the server stops is done: its outcome is written before the journal closes", async () => {
-    const folder = tempFolder();
-    mkdirSync(join(folder, "agents"), { recursive: true });
-    writeFileSync(
-      join(folder, "agents", "slow.ts"),
-      `import { WebhookAgent } from "gatehouse";
+    const files = {
+      "slow.ts": `import { WebhookAgent } from "gatehouse";
        export class Slow extends WebhookAgent {
          async onEvent() { await new Promise((resolve) => setTimeout(resolve, 500)); }
        }`,
-    );
-    const house = await startHookHouse({ folder });
+    };
+    const house = await withAgents(files);
     await house.api("PATCH", "/api/hooks/sources/generic", { class: "slow", ack_ms: 50 });
     expect((await sendGeneric(house, "/webhooks/x", "{}")).status).toBe(202);
     await house.stop();
-    const journal = new Database(join(folder, "data", "journal.db"), { readonly: true });
+    const journal = new Database(join(house.folder, "data", "journal.db"), { readonly: true });
     expect(journal.query("select status, attempts from deliveries").all()).toEqual([{ status: "done", attempts: 1 }]);
     journal.close();
-    rmSync(folder, { recursive: true });
+    rmSync(house.folder, { recursive: true });
   });
 
   test("an ordered source waits for the one before; an unordered one overtakes", async () => {
-    const folder = tempFolder();
-    mkdirSync(join(folder, "agents"), { recursive: true });
-    writeFileSync(
-      join(folder, "agents", "line.ts"),
-      `import { WebhookAgent } from "gatehouse";
+    const files = {
+      "line.ts": `import { WebhookAgent } from "gatehouse";
        export class Line extends WebhookAgent {
          async onEvent(event) {
            if (event.id === "first" && event.attempt === 1) throw new Error("not now");
            this.setState({ ...this.state, order: [...(this.state.order ?? []), event.id] });
          }
        }`,
-    );
-    await using house = await startHookHouse({ folder });
+    };
+    await using house = await withAgents(files);
     const order = async (name: string) =>
       (await house.api("GET", `/api/agents/line/${name}/state`)).body.result.state.order;
     await house.api("PATCH", "/api/hooks/sources/generic", { class: "line", ordered: true });
@@ -316,17 +402,14 @@ describe("in a whole house", () => {
   }, 60_000);
 
   test("a class of its own that is no WebhookAgent sees each delivery once, and again on replay", async () => {
-    const folder = tempFolder();
-    mkdirSync(join(folder, "agents"), { recursive: true });
-    writeFileSync(
-      join(folder, "agents", "plain.ts"),
-      `import { Agent } from "gatehouse";
+    const files = {
+      "plain.ts": `import { Agent } from "gatehouse";
        export class Plain extends Agent {
          initialState = { runs: 0 };
          async onRequest() { await new Promise((resolve) => setTimeout(resolve, 20)); this.setState({ runs: this.state.runs + 1 }); return new Response("done"); }
        }`,
-    );
-    await using house = await startHookHouse({ folder });
+    };
+    await using house = await withAgents(files);
     const { deliver } = house.parts.agents;
     const facts = { source: "generic", verdict: "ok", id: "once", type: "x" };
     const once = (more = {}) =>

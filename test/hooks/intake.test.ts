@@ -1,8 +1,10 @@
 // Deliveries over a real socket, through the journal's thread, into real agents. Refused ones first.
 import { describe, expect, test } from "bun:test";
-import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import type { House } from "../support/house.ts";
+import { openJournalStore } from "../../src/hooks/journal-store.ts";
+import { until } from "../support/agents.ts";
+import { type House, tempFolder } from "../support/house.ts";
 import {
   agentNames,
   eventsOf,
@@ -15,29 +17,14 @@ import {
   sign,
   startHookHouse,
 } from "../support/webhooks.ts";
+import { withAgents } from "./with-agents.ts";
 
 const BODY = '{"entity":"nobody"}';
 const json = { "content-type": "application/json" };
 const WRONG = `sha256=${"0".repeat(64)}`;
-const until = async <T>(look: () => Promise<T | undefined | false> | T | undefined | false): Promise<T> => {
-  for (;;) {
-    const found = await look();
-    if (found) return found;
-    await Bun.sleep(10);
-  }
-};
 const rows = async (house: House) => (await house.api("GET", "/api/hooks/deliveries")).body.result;
 const rejections = async (house: House) => (await house.api("GET", "/api/hooks/rejections")).body.result;
 const folderOf = (house: House) => join(house.folder, "data", "agents");
-
-/** An agent file in the house's folder, there before it starts. */
-const withAgents = async (files: Record<string, string>, options = {}): Promise<House> => {
-  const { tempFolder } = await import("../support/house.ts");
-  const folder = tempFolder();
-  mkdirSync(join(folder, "agents"), { recursive: true });
-  for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, "agents", name), text);
-  return startHookHouse({ folder, ...options });
-};
 
 describe("what does not verify", () => {
   const CASES: [string, string, Record<string, string>][] = [
@@ -98,11 +85,10 @@ describe("what does not verify", () => {
     ]);
     const headers = Object.fromEntries(log[1].headers);
     expect([headers["x-hub-signature-256"], headers.cookie]).toEqual(["[71 characters]", "[3 characters]"]);
-    expect(
-      house.logged.some(
-        ({ event, message }) => event === "hook.no_secret" && String(message).includes("BITBUCKET_WEBHOOK_SECRET"),
-      ),
-    ).toBe(true);
+    await send(house, "/webhooks/bitbucket", { body: BODY, headers: { "x-hub-signature": sign(BODY) } });
+    const warnings = house.logged.filter(({ event }) => event === "hook.no_secret");
+    expect(warnings.map(({ source }) => source)).toEqual(["bitbucket"]); // once a minute, however many come
+    expect(String(warnings[0]?.message)).toContain("BITBUCKET_WEBHOOK_SECRET");
   });
 });
 
@@ -204,6 +190,38 @@ describe("what is refused otherwise stores nothing either", () => {
 });
 
 describe("when the journal is full", () => {
+  test("one that cannot be opened is 503, and deliveries pass as soon as it can", async () => {
+    const folder = tempFolder();
+    const path = join(folder, "data", "journal.db");
+    await Bun.write(path, "no database".repeat(200));
+    await using house = await startHookHouse({ folder });
+    expect((await sendGithub(house, "a/b")).status).toBe(503);
+    rmSync(path);
+    await until(async () => (await sendGithub(house, "a/b", { id: "after" })).status !== 503);
+    expect(await agentNames(house)).toEqual(["a-b"]);
+  });
+
+  test("bodies under way hold no more memory than they may, and give it back", async () => {
+    await using house = await startHookHouse();
+    const [bytes, most] = [64 * 1024, 4_096]; // announced by each, and how many of them are all there may be
+    const uploads: ReadableStreamDefaultController<Uint8Array>[] = [];
+    const begin = () => {
+      const body = new ReadableStream<Uint8Array>({ start: (controller) => void uploads.push(controller) });
+      const headers = { "content-length": String(bytes), "x-signature": WRONG };
+      return house.parts.hooks
+        .receive(new Request("http://localhost/webhooks/x", { method: "POST", body, headers }))
+        .catch((error) => error.code);
+    };
+    const answers = Array.from({ length: most }, begin);
+    expect(await begin()).toBe("hook.full");
+    uploads[0]?.close();
+    expect(await answers[0]).toBe("hook.rejected");
+    const next = begin();
+    for (const upload of uploads.slice(1)) upload.close();
+    expect(await next).toBe("hook.rejected");
+    await Promise.all(answers);
+  });
+
   test("503 with Retry-After, nothing stored; finished deliveries make room again", async () => {
     await using house = await startHookHouse({ settings: { hooks: { ...HOOKS, journal_bytes: 2_000 } } });
     await house.api("POST", "/api/hooks/sources/generic/pause");
@@ -227,8 +245,6 @@ describe("when the journal is full", () => {
 
 describe("a release that knows more senders", () => {
   test("leaves a segment to the entity it was, until somebody sets that sender up", async () => {
-    const { tempFolder } = await import("../support/house.ts");
-    const { openJournalStore } = await import("../../src/hooks/journal-store.ts");
     const folder = tempFolder();
     const store = openJournalStore(join(folder, "data", "journal.db"), { bytesMax: 1e9, ageMsMax: 1e9 });
     store.db.run("insert into entity_routes values ('forgejo')");
@@ -502,5 +518,45 @@ describe("answers", () => {
     await house.api("POST", "/api/hooks/sources/github/resume");
     await until(async () => (await rows(house))[0]?.status === "done");
     expect((await eventsOf(house, "a-b")).length).toBe(1);
+  });
+
+  test.each([
+    ["PATCH", { paused: false }],
+    ["DELETE", undefined],
+  ])("whatever ends a pause delivers what was held: %s", async (method, body) => {
+    await using house = await startHookHouse();
+    await house.api("POST", "/api/hooks/sources/github/pause");
+    expect((await sendGithub(house, "a/b")).status).toBe(202);
+    expect((await house.api(method, "/api/hooks/sources/github", body)).status).toBe(200);
+    await until(async () => (await rows(house))[0]?.status === "done");
+  });
+
+  test("a delivery that is being read when the pause ends is not held for ever", async () => {
+    await using house = await startHookHouse();
+    await house.api("POST", "/api/hooks/sources/generic/pause");
+    const body = new TextEncoder().encode('{"a":1}');
+    const [reading, resumed] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const upload = new ReadableStream<Uint8Array>(
+      {
+        async pull(controller) {
+          reading.resolve();
+          await resumed.promise;
+          controller.enqueue(body);
+          controller.close();
+        },
+      },
+      { highWaterMark: 0 },
+    );
+    const request = new Request("http://localhost/webhooks/x", {
+      method: "POST",
+      body: upload,
+      headers: { ...json, "x-signature": sign(body) },
+    });
+    const answer = house.parts.hooks.receive(request);
+    await reading.promise;
+    await house.api("POST", "/api/hooks/sources/generic/resume");
+    resumed.resolve();
+    expect((await answer).status).toBe(202);
+    await until(async () => (await rows(house))[0]?.status === "done");
   });
 });

@@ -1,7 +1,7 @@
 // The journal in its real thread on a real file.
 import { Database } from "bun:sqlite";
-import { expect, jest, test } from "bun:test";
-import { rmSync, statSync } from "node:fs";
+import { expect, jest, spyOn, test } from "bun:test";
+import { renameSync, rmSync, statSync } from "node:fs";
 import { createJournal, type Journal } from "../../src/hooks/journal.ts";
 import type { Append, Appended, JournalLimits } from "../../src/hooks/journal-schema.ts";
 import { AppError } from "../../src/platform/errors.ts";
@@ -75,10 +75,43 @@ test("a file that is no database is refused, and used as soon as it is gone", as
   const journal = createJournal(WORKER, `${folder.path}/journal.db`, LIMITS);
   expect(String(causeOf(await journal.append([one()]).catch((error) => error)))).toContain("journal.db");
   expect(journal.isUp()).toBe(false);
+  expect(String(causeOf(await journal.append([one()]).catch((error) => error)))).toContain("resting");
   rmSync(`${folder.path}/journal.db`);
   while (!journal.isUp()) await Bun.sleep(20);
   expect((await journal.append([one()])).length).toBe(1);
   await journal.stop();
+});
+
+test("what waits while the file fails gives its room back: afterwards as much may wait as before", async () => {
+  using folder = temporaryFolder();
+  await Bun.write(`${folder.path}/journal.db`, "no database".repeat(200));
+  const journal = createJournal(WORKER, `${folder.path}/journal.db`, LIMITS);
+  const body = new Uint8Array(60 << 20); // not three of them may wait
+  const refused = await Promise.allSettled([one(), one({ body }), one({ body })].map((it) => journal.append([it])));
+  expect(refused.map(({ status }) => status)).toEqual(["rejected", "rejected", "rejected"]);
+  rmSync(`${folder.path}/journal.db`);
+  while (!journal.isUp()) await Bun.sleep(20);
+  const three = await Promise.allSettled([1, 2, 3].map(() => journal.append([one({ body })])));
+  expect(three.map(({ status }) => status)).toEqual(["fulfilled", "fulfilled", "rejected"]);
+  expect((await journal.append([one({ body })])).length).toBe(1);
+  await journal.stop();
+});
+
+test("outcomes that could not be written are written later, unless there is a newer one", async () => {
+  await using house = await open();
+  const [older = 0, newer = 0] = (await house.journal.append([one(), one()])).map(seqOf);
+  await house.journal.stop();
+  renameSync(house.path, `${house.path}.kept`);
+  await Bun.write(house.path, "no database".repeat(200));
+  await house.restart();
+  house.journal.mark(done(older));
+  house.journal.mark({ seq: newer, outcome: "dead", reason: "gave up", atMs: NOW_MS });
+  const failed = house.journal.ask("counts", {}).catch(causeOf);
+  house.journal.mark(done(newer));
+  expect(String(await failed)).toContain("journal.db");
+  renameSync(`${house.path}.kept`, house.path);
+  while (!house.journal.isUp()) await Bun.sleep(20);
+  expect((await all(house.journal)).map(({ status }) => status)).toEqual(["done", "done"]);
 });
 
 test("what append resolved is in the file, raw body and headers included", async () => {
@@ -176,7 +209,7 @@ test("an attempt that took the process down counts, and the last one ends it", a
 test("a retry is due at its time and not a millisecond before; code that did not load costs no attempt", async () => {
   await using house = await open();
   const seq = seqOf(first(await house.journal.append([one()])));
-  house.journal.mark({ seq, outcome: "retry", reason: "broken", dueMs: NOW_MS + 10, free: true });
+  house.journal.mark({ seq, outcome: "retry", reason: "broken", dueMs: NOW_MS + 10, attempts: 0 });
   expect(await take(house.journal, NOW_MS + 9)).toEqual({ taken: [], nextMs: NOW_MS + 10 });
   const { taken } = await take(house.journal, NOW_MS + 10);
   expect(taken.map(({ row }) => [row.attempts, row.reason])).toEqual([[1, "broken"]]);
@@ -189,8 +222,8 @@ test("an ordered source waits for the earlier one of the same agent, and only fo
   expect(appended.map((it) => it.kind === "stored" && it.wait)).toEqual([false, true, false]);
   expect((await take(house.journal, NOW_MS)).taken).toEqual([]);
   house.journal.mark(done(seqOf(first(appended))));
-  expect((await take(house.journal, NOW_MS)).taken.map(({ row }) => row.seq)).toEqual([
-    seqOf(appended[1] ?? first([])),
+  expect((await take(house.journal, NOW_MS)).taken.map(({ row }) => [row.seq, row.attempts])).toEqual([
+    [seqOf(appended[1] ?? first([])), 1],
   ]);
 });
 
@@ -207,6 +240,26 @@ test("a sender that repeats a dead letter brings it back to life", async () => {
     wait: false,
   });
   expect((await all(house.journal)).map(({ status, attempts }) => [status, attempts])).toEqual([["pending", 1]]);
+});
+
+test("what a sender repeats is no replay, also when a replay of it was given up", async () => {
+  await using house = await open();
+  const { id } = keyed("x");
+  const seq = seqOf(first(await house.journal.append([keyed("x", { id })])));
+  house.journal.mark(done(seq));
+  await house.journal.ask("replay", { filter: {}, ids: [id], nowMs: NOW_MS, limit: 1 });
+  house.journal.mark({ seq, outcome: "dead", reason: "gave up", atMs: NOW_MS });
+  await house.journal.append([keyed("x")]);
+  expect((await all(house.journal)).map(({ status, replay }) => [status, replay])).toEqual([["pending", 0]]);
+});
+
+test("no more is taken than was asked for, however much is under way", async () => {
+  await using house = await open();
+  const seqs = (await house.journal.append([1, 2, 3, 4, 5, 6].map(() => one()))).map(seqOf);
+  const [busy, due] = [seqs.slice(0, 2), seqs.slice(2)];
+  for (const seq of due) house.journal.mark({ seq, outcome: "retry", reason: "x", dueMs: NOW_MS, attempts: 1 });
+  const { taken } = await house.journal.ask("take", { nowMs: NOW_MS, limit: 2, leaseMs: DAY_MS, busy });
+  expect(taken.map(({ row }) => row.seq)).toEqual(due.slice(0, 2));
 });
 
 test("replay, by id or by filter, touches what is finished and nothing else", async () => {
@@ -231,8 +284,27 @@ test("a paused source's deliveries are held until it is released", async () => {
   await house.journal.append([one({ status: "held" })]);
   await house.journal.ask("resume", { nowMs: NOW_MS, attemptsMax: 10 });
   expect((await take(house.journal, NOW_MS + DAY_MS)).taken).toEqual([]);
-  expect(await house.journal.ask("release", { source: "github", nowMs: NOW_MS })).toEqual({ count: 1 });
-  expect((await take(house.journal, NOW_MS)).taken.length).toBe(1);
+  expect(await house.journal.ask("release", { paused: ["github"], nowMs: NOW_MS })).toEqual({ count: 0 });
+  expect(await house.journal.ask("release", { paused: ["other"], nowMs: NOW_MS })).toEqual({ count: 1 });
+  expect((await take(house.journal, NOW_MS)).taken.map(({ row }) => row.attempts)).toEqual([1]);
+});
+
+test("mended code makes due what failed, and leaves alone what is under way", async () => {
+  await using house = await open();
+  const [, failed = 0] = (await house.journal.append([one(), one()])).map(seqOf);
+  house.journal.mark({ seq: failed, outcome: "retry", reason: "x", dueMs: NOW_MS + DAY_MS, attempts: 1 });
+  const hasten = (className: string) => house.journal.ask("hasten", { className, nowMs: NOW_MS });
+  expect([await hasten("other"), await hasten("webhook-agent")]).toEqual([{ count: 0 }, { count: 1 }]);
+  expect((await take(house.journal, NOW_MS)).taken.map(({ row }) => row.seq)).toEqual([failed]);
+});
+
+test("what is taken at once is bounded in bytes; one that is larger goes alone", async () => {
+  await using house = await open();
+  const large = (megabytes: number) => one({ body: new Uint8Array(megabytes << 20) });
+  await house.journal.append([large(33), large(20), large(12), large(1)]);
+  await house.journal.ask("resume", { nowMs: NOW_MS, attemptsMax: 10 });
+  const sizes = async () => (await take(house.journal, NOW_MS)).taken.map(({ row }) => row.bytes >> 20);
+  expect([await sizes(), await sizes(), await sizes()]).toEqual([[33], [20, 12], [1]]);
 });
 
 test("destroying an agent makes its undone deliveries dead letters and forgets its name", async () => {
@@ -258,9 +330,31 @@ test("past its size the journal drops finished rows; with nothing finished it re
   if (refusal instanceof AppError) {
     expect([refusal.code, refusal.status, refusal.headers["retry-after"]]).toEqual(["hook.full", 503, "30"]);
   }
+  // It is told once more: the outcome was written though there was no room for the delivery beside it.
+  house.journal.mark({ seq: seqOf(first(appended)), outcome: "retry", reason: "x", dueMs: NOW_MS, attempts: 0 });
+  await house.journal.append([kilo()]).catch(() => {});
+  expect((await all(house.journal)).at(-1)?.attempts).toBe(0);
   house.journal.mark(done(seqOf(first(appended))));
   await house.journal.append([kilo()]);
   expect((await all(house.journal)).map(({ seq }) => seq).length).toBe(3);
+});
+
+test("its size is that of what it holds: a duplicate adds nothing, a dropped letter gives its room back", async () => {
+  await using house = await open();
+  const bytes = async () => (await house.journal.ask("counts", {})).bytes;
+  const kilo = (key: string, size = 1_000) => keyed(key, { body: new Uint8Array(size) });
+  const stored = kilo("x");
+  const seq = seqOf(first(await house.journal.append([stored])));
+  await house.journal.append([kilo("x"), kilo("x")]);
+  expect(await bytes()).toBe(1_000);
+  house.journal.mark({ seq, outcome: "dead", reason: "gave up", atMs: NOW_MS });
+  await house.journal.append([kilo("x", 400)]); // in the place of what was given up
+  expect(await bytes()).toBe(400);
+  house.journal.mark({ seq, outcome: "dead", reason: "gave up", atMs: NOW_MS });
+  expect(await house.journal.ask("drop", { ids: [stored.id] })).toEqual({ count: 1 });
+  expect(await bytes()).toBe(0);
+  await house.restart();
+  expect(await bytes()).toBe(0);
 });
 
 test("a full file is refused as full; retention makes room in the reserve and the next delivery fits", async () => {
@@ -283,6 +377,7 @@ test("a full file is refused as full; retention makes room in the reserve and th
   for (const seq of seqs) store.db.run("update deliveries set status = 'done' where seq = ?", [seq]);
   store.retention.sweep(NOW_MS); // the reserve is back once there is room
   expect(commit(big()).length).toBe(1);
+  expect(statSync(`${house.path}-reserve`).size).toBeGreaterThan(1 << 20); // for the next time
   store.close();
 });
 
@@ -330,6 +425,17 @@ test("the rejection log keeps a thousand rows", async () => {
   expect(await house.journal.ask("rejections", { source: "stripe", limit: 10 })).toEqual([]);
 });
 
+test("refused requests that wait to be written down are bounded too", async () => {
+  await using house = await open();
+  const rejection = { source: "github", stage: "verify", verdict: "mismatch", status: 401, method: "POST", path: "/" };
+  for (let atMs = 0; atMs < 1_005; atMs++)
+    house.journal.reject({ ...rejection, atMs, address: "", bytes: 0, headers: [] });
+  await house.journal.ask("counts", {});
+  const outside = new Database(house.path, { readonly: true });
+  expect(outside.query("select max(seq) as n, min(at_ms) as ms from rejections").get()).toEqual({ n: 1_000, ms: 5 });
+  outside.close();
+});
+
 test("a stopped journal refuses instead of waiting for ever", async () => {
   await using house = await open();
   await house.journal.stop();
@@ -338,6 +444,9 @@ test("a stopped journal refuses instead of waiting for ever", async () => {
 
 test("five thousand deliveries at once are all stored, in far fewer commits", async () => {
   await using house = await open();
+  const posted = spyOn(Worker.prototype, "postMessage");
   const appended = await Promise.all(Array.from({ length: 5_000 }, () => house.journal.append([one()])));
   expect(new Set(appended.map((it) => seqOf(first(it)))).size).toBe(5_000);
+  expect(posted.mock.calls.filter(([message]) => message.type === "commit").length).toBe(6); // the first alone, then a thousand each
+  posted.mockRestore();
 });

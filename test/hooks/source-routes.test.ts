@@ -1,6 +1,7 @@
 // Sources, secrets, deliveries and explanations over the API. Refused callers first.
 import { describe, expect, test } from "bun:test";
-import { isPresetName, PRESETS } from "../../src/hooks/presets.ts";
+import { PRESET_NAMES } from "../../src/hooks/presets.ts";
+import { until } from "../support/agents.ts";
 import type { House } from "../support/house.ts";
 import {
   agentNames,
@@ -14,9 +15,6 @@ import {
 } from "../support/webhooks.ts";
 
 const base = "/api/hooks";
-const until = async (look: () => Promise<boolean>): Promise<void> => {
-  while (!(await look())) await Bun.sleep(10);
-};
 
 describe("who may", () => {
   const READS = [
@@ -201,7 +199,7 @@ describe("secrets", () => {
 });
 
 describe("samples", () => {
-  const names = Object.keys(PRESETS).filter(isPresetName);
+  const names = PRESET_NAMES;
 
   test("every preset's sample passes its own verification and reaches an agent", async () => {
     await using house = await startHookHouse({ settings: { public_url: "https://pi.example.org" } });

@@ -4,15 +4,39 @@ import type { DeliveryFacts } from "../protocol.ts";
 
 export type Deliveries = ReturnType<typeof createDeliveries>;
 
-const REMEMBERED_MS = 30 * 86_400_000; // a sender that repeats itself does so within hours or days
+export const REMEMBERED_MS = 30 * 86_400_000; // a sender that repeats itself does so within hours or days
 const SWEEP_DELIVERIES = 100; // how many pass between two looks at old ids
 
 export const INBOX_TABLE = `create table if not exists gatehouse_inbox (
   source text not null, id text not null, status text not null, attempts integer not null, at_ms integer not null,
   primary key (id, source)) without rowid`;
 
-export function createDeliveries(db: Database, now: () => number) {
+/** Two at the same moment: the second waits for the first, and runs only if that one failed. */
+export function createOnce() {
   const underWay = new Map<string, Promise<Response>>();
+  return async function once(facts: DeliveryFacts, handle: () => Promise<Response>): Promise<Response> {
+    const key = `${facts.source}\n${facts.id}`;
+    const first = underWay.get(key);
+    if (first) {
+      const done = await first.then(isDone, () => false);
+      return done ? duplicate() : once(facts, handle);
+    }
+    const run = handle();
+    underWay.set(key, run);
+    try {
+      return await run;
+    } finally {
+      underWay.delete(key);
+    }
+  };
+}
+
+export const duplicate = (): Response => Response.json({ status: "duplicate" });
+
+const isDone = ({ status }: Response): boolean => status < 500;
+
+export function createDeliveries(db: Database, now: () => number) {
+  const once = createOnce();
   let sql: ReturnType<typeof statements> | undefined; // made at the first webhook: most agents never get one
   let count = 0;
 
@@ -21,37 +45,18 @@ export function createDeliveries(db: Database, now: () => number) {
     return statements(db);
   }
 
-  /** Two at the same moment: the second waits for the first, and runs only if that one failed. */
-  async function once(facts: DeliveryFacts, handle: () => Promise<Response>): Promise<Response> {
-    const key = `${facts.source}\n${facts.id}`;
-    const first = underWay.get(key);
-    if (first) {
-      const { status } = await first;
-      return status < 500 ? duplicate() : once(facts, handle);
-    }
-    const run = runOnce(facts, handle);
-    underWay.set(key, run);
-    try {
-      return await run;
-    } finally {
-      underWay.delete(key);
-    }
-  }
-
   async function runOnce({ source, id, replay }: DeliveryFacts, handle: () => Promise<Response>): Promise<Response> {
     sql ??= open();
     if (!replay && sql.find.get(id, source)?.status === "done") return duplicate();
     const response = await handle();
-    if (response.status < 500) sql.finish.run(source, id, now());
+    if (isDone(response)) sql.finish.run(source, id, now());
     if (++count % SWEEP_DELIVERIES === 0) sql.sweep.run(now() - REMEMBERED_MS);
     return response;
   }
 
-  return { once };
-}
-
-function duplicate(): Response {
-  return Response.json({ status: "duplicate" });
+  return {
+    once: (facts: DeliveryFacts, handle: () => Promise<Response>) => once(facts, () => runOnce(facts, handle)),
+  };
 }
 
 function statements(db: Database) {

@@ -3,6 +3,7 @@ import type { Database } from "bun:sqlite";
 import { withOccasion } from "./context.ts";
 import { held } from "./database.ts";
 import type { Pace } from "./pace.ts";
+import { textOf } from "./retry.ts";
 import type { Work } from "./work.ts";
 
 export type Fibers = ReturnType<typeof createFibers>;
@@ -216,7 +217,6 @@ const toStatuses = (status: FiberStatus | FiberStatus[] | undefined): string | n
   status === undefined ? null : JSON.stringify([status].flat());
 const RUNNING = toStatuses("running");
 const toLimit = (limit = LIST_DEFAULT): number => Math.min(Math.max(limit, 1), LIST_MAX);
-const textOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
 const toInspectionOrNothing = (row: Row | null): FiberInspection | undefined => (row ? toInspection(row) : undefined);
 

@@ -118,6 +118,7 @@ export function createLife(load: Load, assignment: Assignment, agentClass: Agent
       withOccasion({}, () => findMethod(agent, callback)([payload, item])),
     emit,
     onFailure: (error: unknown) => void fail(error),
+    onTrouble: resume,
   };
   const queue = createQueue({ ...lane, itemsMax: limits.queueMax });
   const schedules = createSchedules({ ...lane, schedulesMax: limits.schedulesMax, timezone: limits.timezone });
@@ -136,6 +137,7 @@ export function createLife(load: Load, assignment: Assignment, agentClass: Agent
     }
   }
 
+  /** The tables themselves failed, as on a full disk: that is nobody's attempt, and asking at once would be a loop. */
   function resume(error: unknown): void {
     report(error);
     setTimeout(pace.arm, RESUME_MS);
@@ -246,7 +248,7 @@ export function createLife(load: Load, assignment: Assignment, agentClass: Agent
     pace.arm();
   }
 
-  return { agent, runtime, start, take, end, storing: () => pace.storing };
+  return { agent, runtime, start, take, end, busy: () => work.size > 0 || pace.busy };
 }
 
 function earliestOf(...times: (number | null)[]): number | null {

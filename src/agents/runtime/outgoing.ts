@@ -1,6 +1,7 @@
 // Webhooks that an agent sends: JSON, signed over the exact bytes, bounded in time and size, no redirects followed.
 import { inRange } from "../../platform/address.ts";
 import { signBody } from "../../platform/signature.ts";
+import { asFinal } from "./retry.ts";
 
 export type WebhookOptions = {
   /** Signs the body; `secretName` names one of the agent's own secrets instead, and is the only way for queued ones. */
@@ -111,7 +112,7 @@ export function createOutgoing({ deny, secretOf, now, random, newId }: OutgoingP
       return undefined;
     } catch (error) {
       const status = error instanceof WebhookError ? error.status : 0;
-      if (status === GONE || it.attempt >= SEND_ATTEMPTS_MAX) throw error;
+      if (status === GONE || it.attempt >= SEND_ATTEMPTS_MAX) throw asFinal(error);
       const own = RETRY_MS * 3 ** (it.attempt - 1) * (0.8 + 0.4 * random());
       const asked = error instanceof WebhookError ? (error.retryAfterMs ?? 0) : 0;
       const delayS = Math.ceil(Math.max(own, Math.min(asked, RETRY_AFTER_MS_MAX)) / 1000);

@@ -18,8 +18,7 @@ export function createPace({ now, ledgerDueMs, note, earliest, onDue }: PacePart
   let inLedgerMs = ledgerDueMs;
   let noting: Promise<void> | undefined;
   let timer: Timer | undefined;
-  let stores = 0;
-  let settled: PromiseWithResolvers<void> | undefined;
+  const storing = new Set<Promise<unknown>>();
 
   /** Before work due at `atMs` is stored: a crash in between costs one needless wake, never a forgotten job. */
   async function announce(atMs: number): Promise<void> {
@@ -44,27 +43,25 @@ export function createPace({ now, ledgerDueMs, note, earliest, onDue }: PacePart
   return {
     arm,
     halt: () => clearTimeout(timer),
-    earliest,
     /** Announces, then stores, in the order of the calls. */
-    async store<T>(atMs: number, put: () => T): Promise<T> {
-      stores++;
-      try {
-        await announce(atMs);
+    store<T>(atMs: number, put: () => T): Promise<T> {
+      const stored = announce(atMs).then(() => {
         const result = put();
         arm();
         return result;
-      } finally {
-        if (--stores === 0) settled?.resolve();
-      }
+      });
+      storing.add(stored);
+      const done = (): void => void storing.delete(stored);
+      stored.then(done, done);
+      return stored;
     },
     /** An answer waits for this: what a handler queued without awaiting is stored before its caller hears "accepted". */
     async settled(): Promise<void> {
-      if (stores === 0) return;
-      settled = Promise.withResolvers<void>();
-      await settled.promise;
+      if (storing.size > 0) await Promise.allSettled(storing);
     },
-    get storing() {
-      return stores > 0;
+    /** Something is on its way into a table, or due and not begun: not the moment to sleep. */
+    get busy(): boolean {
+      return storing.size > 0 || (earliest() ?? Number.POSITIVE_INFINITY) <= now();
     },
   };
 }

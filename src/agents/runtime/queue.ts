@@ -3,7 +3,7 @@ import type { Database } from "bun:sqlite";
 import { held } from "./database.ts";
 import type { DeadLetters } from "./dead-letters.ts";
 import type { Pace } from "./pace.ts";
-import { parseRetry, RETRY, type Retry, type RetryOptions, retryDelayMs } from "./retry.ts";
+import { parseRetry, RETRY, type Retry, type RetryOptions, retryDelayMs, textOf } from "./retry.ts";
 import type { Work } from "./work.ts";
 
 export type Queue = ReturnType<typeof createQueue>;
@@ -42,6 +42,8 @@ export type LaneParts = {
   invoke: (callback: string, payload: unknown, item: unknown) => Promise<unknown>;
   emit: (type: string, payload: Record<string, unknown>) => void;
   onFailure: (error: unknown) => void;
+  /** What was to be written down could not be: looks again after a while. */
+  onTrouble: (error: unknown) => void;
 };
 
 export function createQueue(parts: LaneParts & { itemsMax: number }) {
@@ -109,7 +111,7 @@ export function createQueue(parts: LaneParts & { itemsMax: number }) {
   }
 
   function give(row: Row, error: unknown): void {
-    const message = error instanceof Error ? error.message : String(error);
+    const message = textOf(error);
     db.transaction(() => {
       if (finish().run(row.id, row.revision).changes > 0) dead.bury({ ...row, kind: "queue" }, message);
     })();

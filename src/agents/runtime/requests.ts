@@ -67,7 +67,7 @@ export function createRequests(outbox: Outbox, respond: (request: Request, head:
     if (status < 200) throw new Error(`onRequest answered with status ${status}, which ends no request`);
     const headers = [...response.headers];
     const head = { type: "head" as const, id, status, headers };
-    if (!response.body || headOnly) {
+    if (!response.body || headOnly || exchange.abort.signal.aborted) {
       outbox.put({ ...head, body: null, last: true });
       await response.body?.cancel();
       return;

@@ -24,6 +24,19 @@ export function retryDelayMs(attempt: number, retry: Retry, random: () => number
   return Math.floor(random() * Math.min(2 ** attempt * retry.baseDelayMs, retry.maxDelayMs));
 }
 
+const final = new WeakSet<object>();
+
+/** Marks an error after which no further attempt makes sense, however many are left. */
+export function asFinal(error: unknown): unknown {
+  if (typeof error === "object" && error !== null) final.add(error);
+  return error;
+}
+
+export const isFinal = (error: unknown): boolean => typeof error === "object" && error !== null && final.has(error);
+
+/** What is told of a failure that was thrown. */
+export const textOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+
 export async function tryAgain<T>(
   task: (attempt: number) => Promise<T>,
   retry: Retry,

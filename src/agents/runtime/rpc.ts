@@ -2,6 +2,7 @@
 import type { Agent } from "../sdk/agent.ts";
 import { metadataOf } from "../sdk/callable.ts";
 import { StreamingResponse, type StreamSink } from "../sdk/streaming-response.ts";
+import { textOf } from "./retry.ts";
 
 export class NotCallable extends Error {}
 
@@ -33,7 +34,7 @@ export async function runStreaming(run: Invoke, args: unknown[], sink: StreamSin
     await run([stream, ...args]);
     stream.end();
   } catch (error) {
-    if (!stream.error(error instanceof Error ? error.message : String(error))) throw error;
+    if (!stream.error(textOf(error))) throw error;
   }
 }
 

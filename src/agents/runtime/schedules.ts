@@ -2,7 +2,7 @@
 import { Cron } from "croner";
 import { held } from "./database.ts";
 import type { LaneParts } from "./queue.ts";
-import { parseRetry, RETRY, type Retry, type RetryOptions, retryDelayMs } from "./retry.ts";
+import { isFinal, parseRetry, RETRY, type Retry, type RetryOptions, retryDelayMs, textOf } from "./retry.ts";
 
 export type Schedules = ReturnType<typeof createSchedules>;
 export type ScheduleType = "scheduled" | "delayed" | "cron" | "interval";
@@ -43,7 +43,7 @@ const DELAY_S_MAX = 1_000 * 366 * 24 * 3600; // a thousand years; much later the
 const AT_ONCE_MAX = 8; // schedules of one agent running side by side, so that a slow one does not hold up the rest
 
 export function createSchedules(parts: LaneParts & { schedulesMax: number; timezone: string }) {
-  const { db, pace, work, dead, now, random, newId, invoke, emit, onFailure, schedulesMax } = parts;
+  const { db, pace, work, dead, now, random, newId, invoke, emit, onFailure, onTrouble, schedulesMax } = parts;
   const insert = held(
     db,
     `insert into gatehouse_schedules (id, callback, payload, type, time_ms, due_ms, delay_s, cron, timezone, interval_s, retry)
@@ -139,12 +139,13 @@ export function createSchedules(parts: LaneParts & { schedulesMax: number; timez
       if (running.size >= AT_ONCE_MAX) return;
       if (running.has(row.id)) continue;
       running.add(row.id);
-      void work
+      work
         .run(() => attempt(row))
-        .finally(() => {
-          running.delete(row.id);
+        .finally(() => running.delete(row.id))
+        .then(() => {
           if (!work.draining) pace.arm();
-        });
+        })
+        .catch(onTrouble);
     }
   }
 
@@ -159,17 +160,19 @@ export function createSchedules(parts: LaneParts & { schedulesMax: number; timez
       await invoke(callback, JSON.parse(row.payload), toSchedule({ ...row, attempts }));
       settle(row);
     } catch (error) {
-      if (attempts >= retry.maxAttempts) return give({ ...row, attempts }, error);
+      if (attempts >= retry.maxAttempts || isFinal(error)) return give({ ...row, attempts }, error);
       emit("schedule:retry", { callback, id, attempt: attempts, maxAttempts: retry.maxAttempts });
       postpone().run(now() + retryDelayMs(attempts, retry, random), id);
     }
   }
 
-  /** What repeats is due again, counted from now: while it ran, or while the machine was off, times may have passed. */
-  function settle(row: Row): void {
+  /**
+   * What repeats is due again, counted from now: while it ran, or while the machine was off, times may have passed.
+   * `false` if it was cancelled meanwhile.
+   */
+  function settle(row: Row): boolean {
     const nextMs = followingMs(row);
-    if (nextMs === null) remove().run(row.id);
-    else repeat().run(nextMs, row.id);
+    return (nextMs === null ? remove().run(row.id) : repeat().run(nextMs, row.id)).changes > 0;
   }
 
   /** `null` when it was the last time: a cron line may name a year, or one date alone. */
@@ -179,10 +182,10 @@ export function createSchedules(parts: LaneParts & { schedulesMax: number; timez
   }
 
   function give(row: Row, error: unknown): void {
-    const message = error instanceof Error ? error.message : String(error);
+    const message = textOf(error);
     db.transaction(() => {
-      if (row.type === "scheduled" || row.type === "delayed") dead.bury({ ...row, kind: "schedule" }, message);
-      settle(row);
+      const isOneShot = row.type === "scheduled" || row.type === "delayed";
+      if (settle(row) && isOneShot) dead.bury({ ...row, kind: "schedule" }, message);
     })();
     emit("schedule:error", { callback: row.callback, id: row.id, attempts: row.attempts, error: message });
     onFailure(error);

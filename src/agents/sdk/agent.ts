@@ -15,7 +15,7 @@ import type {
   FiberVerdict,
 } from "../runtime/fibers.ts";
 import type { Runtime } from "../runtime/life.ts";
-import type { QueuedWebhook, WebhookAnswer, WebhookOptions } from "../runtime/outgoing.ts";
+import { type QueuedWebhook, SEND_ATTEMPTS_MAX, type WebhookAnswer, type WebhookOptions } from "../runtime/outgoing.ts";
 import type { QueueItem } from "../runtime/queue.ts";
 import { parseRetry, type RetryOptions, tryAgain } from "../runtime/retry.ts";
 import type { Schedule, ScheduleCriteria, ScheduleOptions } from "../runtime/schedules.ts";
@@ -248,7 +248,9 @@ export class Agent<
   }
 
   async #sendLater(webhook: QueuedWebhook, delayS: number): Promise<string> {
-    await this.#runtime.schedules.schedule(delayS, "onQueuedWebhook", webhook, { retry: { maxAttempts: 1 } });
+    // Attempts of the schedule are for those that a crash cut off; one that fails schedules the next by itself.
+    const retry = { maxAttempts: SEND_ATTEMPTS_MAX };
+    await this.#runtime.schedules.schedule(delayS, "onQueuedWebhook", webhook, { retry });
     return webhook.options.id;
   }
 

@@ -17,8 +17,8 @@ const NAMESPACE = Symbol.for("gatehouse.namespace");
 
 export function createNamespace(className: string, peers: Peers): AgentNamespace {
   const getByName = (name: string) => createStub(className, name, peers);
-  const namespace = { className, getByName, idFromName: (name: string) => ({ name }), get: getByName };
-  return Object.assign({ ...namespace, get: ({ name }: { name: string }) => getByName(name) }, { [NAMESPACE]: true });
+  const get = ({ name }: { name: string }) => getByName(name);
+  return Object.assign({ className, getByName, idFromName: (name: string) => ({ name }), get }, { [NAMESPACE]: true });
 }
 
 /** A class, its name in any spelling, or the binding from `env`. */

@@ -3,6 +3,7 @@
 import { readPayload } from "../../platform/payload.ts";
 import { type Check, toSecrets, verify } from "../../platform/signature.ts";
 import type { DeliveryFacts } from "../protocol.ts";
+import { createOnce, duplicate } from "../runtime/deliveries.ts";
 import { createGroupCommit } from "../runtime/group-commit.ts";
 import { Agent } from "./agent.ts";
 import { callable } from "./callable.ts";
@@ -15,7 +16,6 @@ export type WebhookState = { count: number; lastEvent: Omit<EventRow, "payload" 
 
 /** The payload as text, and the value when somebody wants it. */
 type Payload = { text: string; value: () => unknown };
-type Arrival = { facts: DeliveryFacts; payload: Payload; receivedAt: string };
 
 const GENERIC: readonly Check[] = [
   {
@@ -31,7 +31,7 @@ const LIST_MAX = 1_000;
 const JSON_TYPE = /^application\/json\b/i;
 
 export class WebhookAgent<Env = Record<string, unknown>, State = WebhookState> extends Agent<Env, State> {
-  readonly #underWay = new Map<string, Promise<Response>>();
+  readonly #once = createOnce();
   readonly #together = createGroupCommit((task) => this.ctx.storage.transactionSync(task));
   #opened: History | undefined;
 
@@ -48,7 +48,8 @@ export class WebhookAgent<Env = Record<string, unknown>, State = WebhookState> e
     const payload = await toPayload(request, body, delivery !== undefined);
     if (!payload) return refusal(400, "payload");
     const receivedAt = delivery?.receivedAt ?? new Date().toISOString();
-    return this.#once({ facts: delivery ?? directFacts(request.headers, payload.value()), payload, receivedAt });
+    const facts = delivery ?? directFacts(request.headers, payload.value());
+    return this.#once(facts, () => this.#process(facts, payload, receivedAt));
   }
 
   @callable({ description: "The newest events, newest first" })
@@ -70,22 +71,8 @@ export class WebhookAgent<Env = Record<string, unknown>, State = WebhookState> e
     return this.#opened;
   }
 
-  /** The same delivery twice at the same moment: the second waits for the first and is a duplicate of it. */
-  async #once(arrival: Arrival): Promise<Response> {
-    const key = `${arrival.facts.source}\n${arrival.facts.id}`;
-    const first = this.#underWay.get(key);
-    if (first) return (await first).status < 500 ? Response.json({ status: "duplicate" }) : this.#once(arrival);
-    const run = this.#process(arrival);
-    this.#underWay.set(key, run);
-    try {
-      return await run;
-    } finally {
-      this.#underWay.delete(key);
-    }
-  }
-
   /** History, state and id go in together, once, before anybody's code sees the event. */
-  async #process({ facts, payload, receivedAt }: Arrival): Promise<Response> {
+  async #process(facts: DeliveryFacts, payload: Payload, receivedAt: string): Promise<Response> {
     const history = this.#history;
     const { source, id, replay = false, attempt = 1 } = facts;
     const row = toRow(facts, payload.text, receivedAt);
@@ -95,7 +82,7 @@ export class WebhookAgent<Env = Record<string, unknown>, State = WebhookState> e
       if (it === "new") this.#count(row);
       return it;
     });
-    if (taken === "done") return Response.json({ status: "duplicate" });
+    if (taken === "done") return duplicate();
     if (plain) return Response.json({ status: "ok" });
     const answer = await this.onEvent({ ...row, payload: payload.value(), source, attempt });
     if (answer instanceof Response && answer.status >= 500) return answer;

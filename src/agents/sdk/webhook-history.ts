@@ -1,7 +1,7 @@
 // What a WebhookAgent remembers: the history of events, and the ids of deliveries it has seen. SQL only.
 
 import type { SqlTag } from "../runtime/database.ts";
-import { INBOX_TABLE } from "../runtime/deliveries.ts";
+import { INBOX_TABLE, REMEMBERED_MS } from "../runtime/deliveries.ts";
 
 /** One row of the history, with exactly these columns. `payload` is serialized JSON, `timestamp` ISO-8601 UTC. */
 export type EventRow = {
@@ -20,7 +20,6 @@ export type Retention = { events: number; days: number };
 export type Taken = "new" | "again" | "done";
 export type History = ReturnType<typeof createHistory>;
 
-const INBOX_DAYS = 30; // a sender that repeats itself does so within hours or days, never after a month
 const SWEEP_MS = 60_000; // days pass slowly: once a minute is often enough to look for what is too old
 const DAY_MS = 86_400_000;
 
@@ -88,7 +87,7 @@ export function createHistory(sql: SqlTag, exec: (query: string) => void) {
     const now = Date.now();
     if (now - sweptMs < SWEEP_MS) return;
     sweptMs = now;
-    sql`delete from gatehouse_inbox where status = 'done' and at_ms < ${now - INBOX_DAYS * DAY_MS}`;
+    sql`delete from gatehouse_inbox where status = 'done' and at_ms < ${now - REMEMBERED_MS}`;
     if (days === 0) return;
     sql`delete from events where timestamp < ${new Date(now - days * DAY_MS).toISOString()}`;
     stored = undefined;
