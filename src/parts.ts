@@ -101,7 +101,7 @@ export function openParts({ settings, log, threads, embedFolder, env, now }: Mac
   if (!isNew && !existsSync(keyFile)) {
     log.warn("key.missing", { message: `${keyFile} was not there and is made anew: what the old key sealed is lost` });
   }
-  const secrets = createSecrets(loadKey(keyFile));
+  const secrets = createSecrets(loadKey(keyFile), (what) => log.warn("secret.lost", { what }));
 
   const gateway = openGateway({
     folder,
@@ -118,7 +118,7 @@ export function openParts({ settings, log, threads, embedFolder, env, now }: Mac
   closers.push(gateway.close);
   const ledger = openLedger(join(folder, "agents.db"), threads.ledger, log);
   closers.push(() => ledger.close());
-  const classSecrets = createClassSecrets({ ledger, secrets, env, log, now });
+  const classSecrets = createClassSecrets({ ledger, secrets, env, now });
   const agents = createAgents({
     agentsFolder: settings.agents,
     dataFolder: folder,

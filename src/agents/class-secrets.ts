@@ -1,6 +1,5 @@
 // The environment of each agent class: secrets sealed in the ledger, and variables for containers. Values go to threads only.
 import { AppError } from "../platform/errors.ts";
-import type { Log } from "../platform/log.ts";
 import type { Secrets } from "../platform/secrets.ts";
 import type { Ledger } from "./ledger.ts";
 import { isClassName, toKebab } from "./runtime/names.ts";
@@ -16,21 +15,16 @@ type SecretParts = {
   ledger: Ledger;
   secrets: Secrets;
   env: Record<string, string | undefined>;
-  log: Log;
   now: () => number;
 };
 
-export function createClassSecrets({ ledger, secrets, env, log, now }: SecretParts) {
+export function createClassSecrets({ ledger, secrets, env, now }: SecretParts) {
   const fromVariables = parseVariables(env);
   const stored = new Map<string, Map<string, { value: string; updatedMs: number }>>();
   const sources = new Set<EnvSource>();
   for (const row of ledger.secrets()) {
-    try {
-      put(row.class, row.name, secrets.open(row.sealed, contextOf(row.class, row.name)), row.updated_ms);
-    } catch {
-      // Sealed under a key that is gone: the class does without it until it is set again.
-      log.warn("agents.secret_lost", { class: row.class, name: row.name });
-    }
+    const value = secrets.open(row.sealed, contextOf(row.class, row.name));
+    if (value !== undefined) put(row.class, row.name, value, row.updated_ms);
   }
 
   function put(className: string, name: string, value: string, updatedMs: number): void {

@@ -59,7 +59,8 @@ export function createCustomProviders({ db, secrets, now }: ProviderParts) {
   }
 
   function headersOf(row: StoredProvider): Record<string, string> {
-    return row.headers ? parseHeaders(secrets.open(row.headers, contextOf(row.id))) : {};
+    const text = row.headers ? secrets.open(row.headers, contextOf(row.id)) : undefined;
+    return text === undefined ? {} : parseHeaders(text);
   }
 
   function write(

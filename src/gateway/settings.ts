@@ -79,8 +79,9 @@ export function createGatewayStore({ db, secrets, now, onCap }: GatewayParts) {
 
   function readFields(row: StoredGateway): GatewayFields {
     const plain: GatewayFields = JSON.parse(row.fields);
-    if (!row.sealed) return plain;
-    const secret: Pick<GatewayFields, "otel" | "stripe"> = JSON.parse(secrets.open(row.sealed, contextOf(row)));
+    const text = row.sealed ? secrets.open(row.sealed, contextOf(row)) : undefined;
+    if (text === undefined) return plain;
+    const secret: Pick<GatewayFields, "otel" | "stripe"> = JSON.parse(text);
     return { ...plain, ...secret };
   }
 

@@ -78,6 +78,7 @@ export function createSources({ db, secrets, env, defaults, now }: SourceParts) 
 
   function keep({ id, source, sealed, created_ms, expires_ms }: SecretRow): void {
     const value = secrets.open(sealed, `webhook ${source}`);
+    if (value === undefined) return;
     kept.set(source, [...(kept.get(source) ?? []), { id, source, created_ms, expires_ms, value }]);
   }
 

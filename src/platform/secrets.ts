@@ -8,7 +8,10 @@ const TAG_BYTES = 16;
 
 export type Secrets = ReturnType<typeof createSecrets>;
 
-export function createSecrets(key: Uint8Array) {
+/** `onLost` hears once of each that cannot be opened, because the key it was sealed under is gone. */
+export function createSecrets(key: Uint8Array, onLost: (context: string) => void) {
+  const lost = new Set<string>();
+
   /** `context` (which secret this is) is authenticated too, so that a sealed value cannot be moved to another row. */
   function seal(text: string, context: string): Uint8Array {
     const nonce = randomBytes(NONCE_BYTES);
@@ -16,12 +19,23 @@ export function createSecrets(key: Uint8Array) {
     return Buffer.concat([nonce, cipher.update(text, "utf8"), cipher.final(), cipher.getAuthTag()]);
   }
 
-  function open(sealed: Uint8Array, context: string): string {
-    const bytes = Buffer.from(sealed);
-    const decipher = createDecipheriv("aes-256-gcm", key, bytes.subarray(0, NONCE_BYTES)).setAAD(Buffer.from(context));
-    decipher.setAuthTag(bytes.subarray(bytes.length - TAG_BYTES));
+  /** undefined: it is lost, and whoever needs it does without until it is set again. */
+  function open(sealed: Uint8Array, context: string): string | undefined {
+    try {
+      return decipher(Buffer.from(sealed), context);
+    } catch {
+      if (!lost.has(context)) onLost(context);
+      lost.add(context);
+      return undefined;
+    }
+  }
+
+  function decipher(bytes: Buffer, context: string): string {
+    const nonce = bytes.subarray(0, NONCE_BYTES);
+    const opened = createDecipheriv("aes-256-gcm", key, nonce).setAAD(Buffer.from(context));
+    opened.setAuthTag(bytes.subarray(bytes.length - TAG_BYTES));
     const body = bytes.subarray(NONCE_BYTES, bytes.length - TAG_BYTES);
-    return Buffer.concat([decipher.update(body), decipher.final()]).toString("utf8");
+    return Buffer.concat([opened.update(body), opened.final()]).toString("utf8");
   }
 
   return { seal, open };

@@ -1,7 +1,6 @@
 // The class every source feeds: at its own address step by step, and as what a user's class extends.
 import { describe, expect, test } from "bun:test";
 import { AgentClient } from "agents/client";
-import { withAgents } from "../hooks/with-agents.ts";
 import type { House } from "../support/house.ts";
 import {
   type EventRow,
@@ -13,6 +12,7 @@ import {
   sign,
   startHookHouse,
 } from "../support/webhooks.ts";
+import { withAgents } from "../support/with-agents.ts";
 
 const json = { "content-type": "application/json" };
 

@@ -393,7 +393,7 @@ test("credentials that come back hidden, as a client that writes all fields send
   const db = new Database(join(house.folder, "data", "gateway.db"), { readonly: true });
   const row = db.query<{ sealed: Uint8Array }, []>("select sealed from gateways where id = 'default'").get();
   db.close();
-  const kept = JSON.parse(house.parts.secrets.open(row?.sealed ?? new Uint8Array(), "gateway home/default"));
+  const kept = JSON.parse(house.parts.secrets.open(row?.sealed ?? new Uint8Array(), "gateway home/default") ?? "");
   expect(kept).toEqual({ otel, stripe: { authorization: "stripe-auth", usage_events: [] } });
 });
 

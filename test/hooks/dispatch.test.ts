@@ -19,7 +19,7 @@ import { until } from "../support/agents.ts";
 import { tempFolder } from "../support/house.ts";
 import { temporaryFolder } from "../support/temporary.ts";
 import { eventsOf, sendGeneric, sendGithub, startHookHouse } from "../support/webhooks.ts";
-import { withAgents } from "./with-agents.ts";
+import { withAgents } from "../support/with-agents.ts";
 
 const WORKER = new URL("../../src/hooks/journal-worker.ts", import.meta.url);
 const HOUR_MS = 3_600_000;

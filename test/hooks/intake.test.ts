@@ -17,7 +17,7 @@ import {
   sign,
   startHookHouse,
 } from "../support/webhooks.ts";
-import { withAgents } from "./with-agents.ts";
+import { withAgents } from "../support/with-agents.ts";
 
 const BODY = '{"entity":"nobody"}';
 const json = { "content-type": "application/json" };

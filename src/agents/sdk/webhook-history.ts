@@ -80,8 +80,12 @@ export function createHistory(sql: SqlTag, exec: (query: string) => void) {
 
   function trim({ events, days }: Retention): void {
     stored ??= sql<{ n: number }>`select count(*) as n from events`[0]?.n ?? 0;
-    if (events > 0 && stored > events) {
-      sql`delete from events where rowid in (select rowid from events order by timestamp, rowid limit ${stored - events})`;
+    const over = events > 0 ? stored - events : 0;
+    if (over > 0) {
+      // One too many is the everyday case, and a third of the cost by a statement of its own.
+      if (over === 1)
+        sql`delete from events where rowid = (select rowid from events order by timestamp, rowid limit 1)`;
+      else sql`delete from events where rowid in (select rowid from events order by timestamp, rowid limit ${over})`;
       stored = events;
     }
     const now = Date.now();
