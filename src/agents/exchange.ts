@@ -20,6 +20,8 @@ type Exchange = {
   credits: number;
   wakeUpload: () => void;
   uploadStopped: boolean;
+  /** Ends it when nothing has moved for as long as a handler may take. */
+  limit: Timer;
   finish: () => void;
 };
 
@@ -33,7 +35,6 @@ export function createExchanges(post: (message: ToAgent) => void) {
     const { method, url, headers, body, signal, delivery } = input;
     const streamed = body instanceof ReadableStream;
     if (signal?.aborted) return Promise.reject(new AppError("agent.gone", { say: "The caller left" }));
-    const timer = setTimeout(() => cancel(id, new AppError("agent.slow")), msMax);
     const onAbort = () => cancel(id, new AppError("agent.gone", { say: "The caller left" }));
     const exchange: Exchange = {
       head: Promise.withResolvers<Response>(),
@@ -41,9 +42,10 @@ export function createExchanges(post: (message: ToAgent) => void) {
       credits: STREAM_CREDITS,
       wakeUpload: () => {},
       uploadStopped: false,
+      limit: setTimeout(() => cancel(id, new AppError("agent.slow")), msMax),
       finish() {
         open.delete(id);
-        clearTimeout(timer);
+        clearTimeout(exchange.limit);
         signal?.removeEventListener("abort", onAbort);
         exchange.uploadStopped = true;
         exchange.wakeUpload();
@@ -142,6 +144,7 @@ export function createExchanges(post: (message: ToAgent) => void) {
     take(message: Fetched): void {
       const exchange = open.get(message.id);
       if (!exchange) return; // cancelled: what is still on its way has no reader
+      if (message.type === "piece" || message.type === "credit") exchange.limit.refresh();
       if (message.type === "head") onHead(message.id, exchange, message);
       else if (message.type === "stopBody") exchange.uploadStopped = true;
       else if (message.type === "credit") exchange.credits += message.pieces;

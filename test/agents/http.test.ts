@@ -20,6 +20,7 @@ export class Web extends Agent<unknown, { cancelled: string[] }> {
     if (page === "endless") {
       request.signal.addEventListener("abort", () => note("signal"));
       return new Response(new ReadableStream({ pull(c) { c.enqueue(new Uint8Array(65536)); }, cancel() { note("stream"); } })); }
+    if (page === "drops") { let n = 0; return new Response(new ReadableStream({ async pull(c) { await new Promise((d) => setTimeout(d, 300)); c.enqueue(new Uint8Array(10)); if (++n === 6) c.close(); } })); }
     if (page === "breaks") return new Response(new ReadableStream({ async start(c) { c.enqueue(new Uint8Array(1000)); await new Promise((d) => setTimeout(d, 50)); c.error(new Error("in mid-body")); } }));
     if (page === "slow") {
       note("asked");
@@ -237,6 +238,12 @@ describe("bodies", () => {
       () => "reset",
     );
     expect(outcome).toBe("reset");
+  });
+
+  test("a stream that goes on may take longer than a handler", async () => {
+    await using house = await startAgentHouse({ files: FILES, agent: { handler_ms_max: 1_000 } });
+    const headers = { authorization: `Bearer ${house.token(["agents:read", "agents:edit"])}` };
+    expect((await (await house.fetch("/agents/web/a/drops", { headers })).bytes()).length).toBe(60);
   });
 
   test("an answer before the upload was read reaches the caller; an upload nobody reads ends with the limit", async () => {
