@@ -20,9 +20,10 @@ type StoreParts = { threadUrl: string; setup: WriterSetup; log: Log; metrics: Me
 const FLUSH_MS = 50; // how old a row may be before it is on its way to the disk
 const FLUSH_ROWS = 200; // few enough that writing them is no long piece of work beside a request
 const FLUSH_BYTES = 1024 * 1024;
-/** Bytes handed over and not yet written. Past the first bound rows go without bodies, past the second not at all. */
+/** Handed over and not yet written. Past the first bound rows go without bodies, past the others not at all. */
 const WAITING_BODY_BYTES_MAX = 16 * 1024 * 1024;
 const WAITING_ROWS_MAX = 20_000;
+const WAITING_CHARS_MAX = 32 * 1024 * 1024; // a row has some 600; a caller's own headers and path may have thousands
 const WRITER_LIMITS = { waitingMax: 10_000, answerMsMax: 120_000 }; // a slow card may take its time; rows are bounded above
 const READER_LIMITS = { waitingMax: 64, answerMsMax: 60_000 };
 const SETTLE_MS_MAX = 2_000; // a question waits this long for what was recorded before it
@@ -43,6 +44,7 @@ export function startLogs({ threadUrl, setup, log, metrics }: StoreParts) {
   const caps = new Map(setup.caps.map((cap) => [cap.gateway, cap]));
   let waitingBytes = 0;
   let waitingRows = 0;
+  let waitingChars = 0;
   let timer: Timer | undefined;
   let stopping = false;
   let isOpen = false;
@@ -78,7 +80,7 @@ export function startLogs({ threadUrl, setup, log, metrics }: StoreParts) {
   }
 
   function record(it: LogRecord, captured: Captured): void {
-    if (waitingRows + batch.count >= WAITING_ROWS_MAX) {
+    if (waitingRows + batch.count >= WAITING_ROWS_MAX || waitingChars >= WAITING_CHARS_MAX) {
       droppedRows.add();
       return;
     }
@@ -97,6 +99,7 @@ export function startLogs({ threadUrl, setup, log, metrics }: StoreParts) {
     const { byteLength } = bytes; // the buffer is handed over, and empty here afterwards
     waitingBytes += byteLength;
     waitingRows += count;
+    waitingChars += text.length;
     lastWritten = writer
       .ask({ type: "batch", text, bytes }, "count", [bytes.buffer])
       .catch((error: unknown) => {
@@ -106,6 +109,7 @@ export function startLogs({ threadUrl, setup, log, metrics }: StoreParts) {
       .finally(() => {
         waitingBytes -= byteLength;
         waitingRows -= count;
+        waitingChars -= text.length;
       });
   }
 

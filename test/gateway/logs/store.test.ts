@@ -257,6 +257,21 @@ describe("while the thread is stuck", () => {
     unstick();
   });
 
+  test("rows with long paths wait up to 32 MiB, and no more are taken; written ones make room", async () => {
+    const path = "x".repeat(64 * 1024);
+    const fill = () => {
+      for (let index = 0; index < 1_000; index++) store.record(recordOf({ path }), {});
+    };
+    fill();
+    expect(waiting()).toBe(600); // the third batch of 200 reaches the bound
+    expect(dropped("row")).toBe(400);
+    unstick();
+    await until(() => waiting() === 0);
+    fill();
+    expect(waiting()).toBe(600);
+    unstick();
+  });
+
   test("16 MiB of bodies wait, and the next row goes without; written ones make room", async () => {
     const head = new Uint8Array(256 * 1024);
     const record = () => store.record(recordOf(), { head });
