@@ -81,7 +81,7 @@ async function run(argv: string[]): Promise<number> {
     return serve(machine, { out: print, isTerminal: process.stdout.isTTY === true });
   }
   process.stdout.on("error", endWithReader);
-  const { api, close } = lazyConnection(machine, verb);
+  const { api, close } = lazyConnection(machine, verb, complain);
   const context: CommandContext = {
     args: positionals,
     options,

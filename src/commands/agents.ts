@@ -99,10 +99,7 @@ async function call({ api, out }: CommandContext, args: readonly string[]): Prom
 }
 
 async function sql({ api, out }: CommandContext, args: readonly string[]): Promise<void> {
-  const { columns, rows, truncated } = Value.Parse(
-    SqlAnswer,
-    await api.call("POST", `${pathOf(args)}/sql`, { query: args[2] }),
-  );
+  const { columns, rows, truncated } = Value.Parse(SqlAnswer, await api.ask(`${pathOf(args)}/sql`, { query: args[2] }));
   out(columns.join("\t"));
   for (const row of rows)
     out(row.map((value) => (typeof value === "string" ? value : JSON.stringify(value))).join("\t"));

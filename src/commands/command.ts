@@ -29,6 +29,8 @@ export type CommandContext = {
 export type Api = {
   /** The `result` of a successful call; throws CommandError with the server's sentence otherwise. */
   call(method: string, path: string, body?: unknown): Promise<unknown>;
+  /** As `call` with POST, for a question that is too long for an address: it changes nothing, and makes no data folder. */
+  ask(path: string, body: unknown): Promise<unknown>;
   fetch(path: string, init?: RequestInit): Promise<Response>;
   /** Does a server answer, or this very process, in which nothing happens by itself? */
   isServed(): Promise<boolean>;

@@ -228,7 +228,7 @@ const VERBS: Record<Verb, (context: CommandContext) => Promise<number>> = {
       body_base64: Buffer.from(body).toString("base64"),
       ...(typeof context.options.as === "string" && { as: context.options.as }),
     };
-    const answer = Value.Parse(Explained, await context.api.call("POST", "/api/hooks/explain", asked));
+    const answer = Value.Parse(Explained, await context.api.ask("/api/hooks/explain", asked));
     show(context, [answer], ({ fits, stages, accepted }) => {
       context.out(fits.length === 0 ? "No preset's own header is in it." : `Looks like: ${fits.join(", ")}.`);
       for (const { stage, ok, says } of stages) context.out(`${ok ? "ok  " : "FAIL"} ${stage.padEnd(10)} ${says}`);

@@ -23,6 +23,13 @@ async function gatehouse(cwd: string, args: string[], stdin = "", env: Record<st
   return { code: await child.exited, out: out.trim(), err };
 }
 
+/** A folder in which something was stored before. */
+async function usedFolder(): Promise<string> {
+  const folder = tempFolder();
+  await gatehouse(folder, ["account", "create", "lab"]);
+  return folder;
+}
+
 describe("refuses", () => {
   test.each([
     [["agents"], "say one of list"],
@@ -36,7 +43,7 @@ describe("refuses", () => {
     [["secret", "set", "counter", "KEY"], "standard input was empty"],
     [["init", "a", "b"], "unexpected: b"],
   ])("%j", async (args, words) => {
-    const { code, err } = await gatehouse(tempFolder(), args);
+    const { code, err } = await gatehouse(await usedFolder(), args);
     expect(code).toBeGreaterThan(0);
     expect(err).toContain(words);
   });
@@ -44,10 +51,10 @@ describe("refuses", () => {
 
 test.each([[["help"]], [["config", "--explain"]], [["agents", "list"]]])(
   "%j into a pipe whose reader has left ends without a word",
-  (args) => {
+  async (args) => {
     const index = join(ROOT, "src/index.ts");
     const piped = Bun.spawnSync(["sh", "-c", '"$0" "$@" | true', process.execPath, index, ...args], {
-      cwd: tempFolder(),
+      cwd: await usedFolder(),
       env: { PATH: process.env.PATH ?? "" },
       stderr: "pipe",
     });

@@ -57,6 +57,7 @@ test.each([
 });
 
 test("what the server refuses is a sentence and exit code 1", async () => {
+  await run("account", "create", "lab"); // so that there is something to look at
   const { code, err } = await run("gateway", "auth", "on", "nope");
   expect([code, err]).toEqual([1, "gatehouse: No such gateway"]);
   expect((await run("gateway", "create", "Not An Id")).code).toBe(1);

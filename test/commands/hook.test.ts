@@ -175,7 +175,9 @@ test("tail ends with a sentence and no stack when the server stops", async () =>
 });
 
 test("tail beside no server says so and leaves the folder to one", async () => {
-  const child = begin(["tail"], join(folder, "nobody"));
+  const nobody = join(folder, "nobody");
+  await begin(["secret", "github", "--generate"], nobody).exited;
+  const child = begin(["tail"], nobody);
   expect([await child.exited, await new Response(child.stderr).text()]).toEqual([
     1,
     "gatehouse: no server runs on this data folder, so nothing happens\n",
