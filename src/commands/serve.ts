@@ -18,7 +18,12 @@ export type Terminal = { out(line: string): void; isTerminal: boolean };
 export async function serve(machine: Machine, terminal: Terminal): Promise<number> {
   const asked = signalled(); // before anybody can see that we are there
   const server = await startServer(machine);
-  inFolder(machine, () => welcome(server, terminal));
+  try {
+    inFolder(machine, () => welcome(server, terminal));
+  } catch (error) {
+    await server.stop(); // nobody was told how to get in, so nobody is kept
+    throw error;
+  }
   machine.log.info("ready", { address: server.url, version: VERSION, pid: process.pid });
   machine.log.info("stopping", { signal: await asked });
   await server.stop();

@@ -30,7 +30,11 @@ export function lockFolder(folder: string, owner: Owner): FolderLock | undefined
   return {
     announce: (address) => writeOwner(folder, { ...owner, address }),
     release() {
-      rmSync(join(folder, "owner.json"), { force: true });
+      try {
+        rmSync(join(folder, "owner.json"), { force: true });
+      } catch {
+        // A disk that has become read-only keeps it. It only says where to ask, and whoever asks there hears nothing.
+      }
       db.run("rollback");
       db.close();
     },

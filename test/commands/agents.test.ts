@@ -42,6 +42,7 @@ describe("refuses", () => {
     [["secret", "set"], "secret set CLASS NAME"],
     [["secret", "set", "counter", "KEY"], "standard input was empty"],
     [["init", "a", "b"], "unexpected: b"],
+    [["init", "data/gatehouse.db"], "gatehouse: cannot write data/gatehouse.db/"],
   ])("%j", async (args, words) => {
     const { code, err } = await gatehouse(await usedFolder(), args);
     expect(code).toBeGreaterThan(0);

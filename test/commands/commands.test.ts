@@ -109,6 +109,14 @@ describe("a data folder that cannot be used ends a start and a verb with a sente
   });
 });
 
+test("a start that cannot say how to get in ends in good order", async () => {
+  const here = join(folder, "mute");
+  mkdirSync(join(here, "first-start.txt"), { recursive: true });
+  const { code, err } = await run(["--port", "0", "--host", "127.0.0.1"], { env: { GATEHOUSE_DATA: here } });
+  expect([code, err.split("\n").at(-1)]).toEqual([1, expect.stringContaining(`cannot use the data folder ${here}: `)]);
+  expect([existsSync(join(here, "owner.json")), existsSync(join(here, "gatehouse.db-wal"))]).toEqual([false, false]);
+});
+
 test("config prints each setting with its origin and hides secrets", async () => {
   const { out } = await run(["config", "--port", "1234"], {
     env: { GATEHOUSE_ADMIN_TOKEN: "x".repeat(32), GATEHOUSE_LOG: "warn" },
@@ -218,6 +226,21 @@ describe("tokens from the command line", () => {
     expect(await run(["token", "revoke", id])).toMatchObject({ code: 1, err: "gatehouse: No such token" });
     child.kill();
     await child.exited;
+  });
+
+  test("are limited to a class however it is spelt", async () => {
+    const { code } = await run([
+      "token",
+      "create",
+      "x",
+      "-p",
+      "agents:read",
+      "--class",
+      "ChatRoom",
+      "--agent",
+      "Lobby",
+    ]);
+    expect([code, (await run(["token", "list"])).out]).toEqual([0, expect.stringContaining("chat-room/Lobby")]);
   });
 
   test("two verbs at once wait for each other", async () => {

@@ -156,6 +156,20 @@ test("a token for an account that does not exist is refused like one for a forei
   expect((await mint({ name: "x", permissions: ["tags:read"], account_id: "nowhere" })).status).toBe(403);
 });
 
+test.each([
+  [{}, ["home", "lab"]],
+  [{ accountId: "lab" }, ["lab"]],
+  [{ accountId: "lab", gatewayId: "default" }, ["lab"]],
+  [{ agentClass: "counter" }, []],
+  [{ agentClass: "counter", agentName: "demo" }, []],
+])("a token limited to %p sees the accounts %p", async (scope, seen) => {
+  if (!house.parts.tokens.hasAccount("lab")) house.parts.tokens.createAccount("lab", "Lab");
+  const token = house.token(["agentClass" in scope ? "agents:read" : "gateway:read"], scope);
+  const { body } = await house.api("GET", "/api/accounts", undefined, token);
+  const ids = body.result.map(({ id }: { id: string }) => id);
+  expect(ids.filter((id: string) => id === "home" || id === "lab")).toEqual(seen);
+});
+
 test("a token's value appears once, is not stored, and stops working the moment it is revoked", async () => {
   const made = await mint({ name: "laptop", permissions: ["admin"] });
   const { id, token } = made.body.result;

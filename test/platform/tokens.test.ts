@@ -100,3 +100,16 @@ test("an account answers with the time that is stored", () => {
   const tokens = createTokenStore(db, () => nowMs++);
   expect([tokens.createAccount("work", "Work")]).toEqual(tokens.accountList());
 });
+
+test("a revocation that the disk refuses still ends the token, its sessions and its sign-in links", () => {
+  const { tokens, db } = store();
+  const { id, token } = tokens.mint(admin);
+  const session = tokens.issue("sessions", id, 1_000).value;
+  db.run("create trigger full before delete on tokens begin select raise(abort, 'disk is full'); end");
+  expect(() => tokens.revoke(id)).toThrow("disk is full");
+  expect([tokens.byValue(token), tokens.bySession(session), tokens.principalOf(id)]).toEqual([
+    undefined,
+    undefined,
+    undefined,
+  ]);
+});
