@@ -111,7 +111,7 @@ async function call(fetch: Fetch, method: string, path: string, body: unknown): 
       : { method, body: JSON.stringify(body), headers: { "content-type": "application/json" } };
   const response = await fetch(path, init);
   if (response.status === 204) return null;
-  const answer: unknown = await response.json().catch(() => undefined);
+  const answer = await jsonOf(response);
   if (
     typeof answer === "object" &&
     answer !== null &&
@@ -121,11 +121,21 @@ async function call(fetch: Fetch, method: string, path: string, body: unknown): 
   ) {
     return answer.result;
   }
-  throw new CommandError(sentenceOf(answer) ?? `the server answered ${response.status}`);
+  throw toRefusal(response, answer);
 }
 
-/** What a failure envelope says, for a person. */
-export function sentenceOf(answer: unknown): string | undefined {
+/** What a failure says, for a person. */
+export async function refusal(response: Response): Promise<CommandError> {
+  return toRefusal(response, await jsonOf(response));
+}
+
+function toRefusal({ status }: Response, answer: unknown): CommandError {
+  return new CommandError(sentenceOf(answer) ?? `the server answered ${status}`);
+}
+
+const jsonOf = (response: Response): Promise<unknown> => response.json().catch(() => undefined);
+
+function sentenceOf(answer: unknown): string | undefined {
   if (typeof answer !== "object" || answer === null || !("errors" in answer) || !Array.isArray(answer.errors))
     return undefined;
   const [first]: unknown[] = answer.errors;

@@ -65,3 +65,13 @@ export function inFolder<T>({ settings, log }: Machine, open: () => T): T {
 export function whyOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
+
+/** On one line whatever a stranger wrote: a title, a model's name, a path. */
+export function plain(text: string): string {
+  return text.replace(/\p{Cc}/gu, "�");
+}
+
+/** Any text for a person: nothing that a terminal would obey, but for the ends of lines and columns. */
+export function tame(text: string): string {
+  return text.replace(/[^\P{Cc}\n\t]/gu, "�");
+}

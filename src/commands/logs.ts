@@ -1,7 +1,7 @@
 // gatehouse logs: watch requests as they come, and sum up what was spent.
 import { Type as t } from "@sinclair/typebox";
 import { Value } from "@sinclair/typebox/value";
-import { type Command, type CommandContext, CommandError, noWords } from "./command.ts";
+import { type Command, type CommandContext, CommandError, noWords, plain } from "./command.ts";
 
 const Row = t.Object({
   id: t.String(),
@@ -79,11 +79,6 @@ function toLine(row: Row): string {
   const what = plain(row.model === "" ? row.path : row.model);
   const ms = `${Math.round(row.duration)} ms`;
   return `${row.created_at.slice(11, 23)}  ${row.status_code}  ${row.provider}  ${what}  ${ms}  ${tokens}  ${toDollars(row.cost)}${how}`;
-}
-
-/** A caller chooses these names, and a terminal obeys some characters. */
-function plain(text: string): string {
-  return text.replace(/\p{Cc}/gu, "�");
 }
 
 function toDollars(cost: number | null): string {

@@ -1,6 +1,7 @@
 // gatehouse tags: read, set, remove and find tags; carry all of them out and in.
 import { Type as t } from "@sinclair/typebox";
 import { Value } from "@sinclair/typebox/value";
+import { refusal } from "./api.ts";
 import { type Api, type Command, type CommandContext, CommandError } from "./command.ts";
 
 const Resource = t.Object({ id: t.String(), type: t.String(), tags: t.Record(t.String(), t.String()) });
@@ -9,7 +10,6 @@ const Page = t.Object({
   result: t.Array(t.Unknown()),
   result_info: t.Object({ cursor: t.Union([t.String(), t.Null()]) }),
 });
-const Refused = t.Object({ errors: t.Array(t.Object({ message: t.String() }), { minItems: 1 }) });
 const Imported = t.Object({ result: t.Object({ resources: t.Integer() }) });
 
 const PROGRESS_MS = 1_000; // shorter work needs no news
@@ -196,13 +196,6 @@ async function* pages(api: Api, path: string, query: URLSearchParams): AsyncGene
     yield* page.result;
     cursor = page.result_info.cursor;
   }
-}
-
-async function refusal(response: Response): Promise<CommandError> {
-  const body: unknown = await response.json().catch(() => undefined);
-  return new CommandError(
-    Value.Check(Refused, body) ? (body.errors[0]?.message ?? "") : `the server answered ${response.status}`,
-  );
 }
 
 /** Says once a second how many lines have passed; says nothing when it is over sooner. */

@@ -108,10 +108,11 @@ test("tail prints what happens until it is stopped", async () => {
   const reader = child.stdout.pipeThrough(new TextDecoderStream()).getReader();
   let out = "";
   for (let attempt = 0; !out.includes("done, attempt 1"); attempt++) {
-    await sendGithub(house, "cli/tail", { id: `tail-${attempt}` }); // until it watches, there is nobody to show it to
+    const body = { head_commit: { message: "mend\u001b[2J\nit" } }; // anybody may choose it
+    await sendGithub(house, "cli/tail", { id: `tail-${attempt}`, body }); // until it watches, there is nobody to show it to
     out += await Promise.race([reader.read().then(({ value }) => value ?? ""), Bun.sleep(200).then(() => "")]);
   }
-  expect(out).toMatch(/github push {2}webhook-agent\/cli-tail {2}(stored|done), attempt 1/);
+  expect(out).toMatch(/github push {2}webhook-agent\/cli-tail {2}(stored|done), attempt 1.* {2}mend�\[2J�it$/m);
   child.kill();
   await child.exited;
 });

@@ -123,3 +123,27 @@ test("an import that takes longer than a second says how far it is", async () =>
   await child.stdin.end();
   expect([await child.exited, await new Response(child.stdout).text()]).toEqual([0, "imported 1 resources\n"]);
 });
+
+test("a value that a terminal would obey reaches a pipe as it is, and a terminal without its teeth", async () => {
+  const args = ["find", "evil", "--name", "escape"];
+  await house.api("PUT", "/api/accounts/home/tags", {
+    resource_type: "worker",
+    resource_id: "escape",
+    tags: { evil: "a\u001b[2J\u009b2Jb\tc" },
+  });
+  expect((await run(args)).out).toEqual(["worker  escape  evil=a\u001b[2J\u009b2Jb\tc"]);
+  let shown = "";
+  const decoder = new TextDecoder();
+  const child = Bun.spawn([process.execPath, INDEX, "tags", ...args], {
+    cwd: folder,
+    env: { PATH: process.env.PATH ?? "", GATEHOUSE_DATA: join(house.folder, "data") },
+    terminal: {
+      data(_, bytes) {
+        shown += decoder.decode(bytes, { stream: true });
+      },
+    },
+  });
+  await child.exited;
+  while (!shown.includes("\n")) await Bun.sleep(1);
+  expect(shown.replaceAll(/\t| {2,}/g, " ").trim()).toBe("worker escape evil=a�[2J�2Jb c");
+});
