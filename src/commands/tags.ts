@@ -1,4 +1,5 @@
 // gatehouse tags: read, set, remove and find tags; carry all of them out and in.
+import { existsSync } from "node:fs";
 import { Type as t } from "@sinclair/typebox";
 import { Value } from "@sinclair/typebox/value";
 import { refusal } from "./api.ts";
@@ -116,7 +117,8 @@ const VERBS: Record<Verb, (context: CommandContext) => Promise<void>> = {
   async import(context) {
     const [path, ...rest] = context.args;
     if (rest.length > 0) throw wrong("import");
-    if (path !== undefined && !(await Bun.file(path).exists())) throw new CommandError(`${path} does not exist`);
+    if (path !== undefined && !(await Bun.file(path).exists()))
+      throw new CommandError(`${path} ${existsSync(path) ? "is not a file" : "does not exist"}`);
     const source = path === undefined ? context.stdin() : Bun.file(path).stream();
     const progress = startProgress(context, "sent");
     const response = await context.api

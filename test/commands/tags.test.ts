@@ -56,6 +56,7 @@ test.each([
   [["find", "=x"], /^gatehouse: tag parameter must be in format/],
   [["keys", "--account", "none"], "gatehouse: This token may not do that"],
   [["import", "missing.ndjson"], "gatehouse: missing.ndjson does not exist"],
+  [["import", "."], "gatehouse: . is not a file"],
 ])("what fails ends with 1 and the server's sentence: %p", async (args, sentence) => {
   const { code, err } = await run(args);
   expect(code).toBe(1);
