@@ -3,15 +3,12 @@ import { existsSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { createApp } from "../app.ts";
 import { type Machine, openParts } from "../parts.ts";
-import { lockFolder, readOwner } from "../platform/lock.ts";
+import { LOCK_RETRY_MS, LOCK_WAIT_MS, lockFolder, readOwner } from "../platform/lock.ts";
 import { type Api, CommandError, inFolder, whyOf } from "./command.ts";
 
 type Fetch = (path: string, init?: RequestInit) => Promise<Response>;
 type Opened = { fetch: Fetch; isServed: boolean; close(): Promise<void> };
 export type Connection = { api: Api; close(): Promise<void> };
-
-const LOCK_WAIT_MS = 5_000; // another verb holds the folder for a moment only, and a server announces itself at once
-const LOCK_RETRY_MS = 50;
 
 const REACH_MS_MAX = 2_000; // a healthy server answers in one; a process that was stopped holds its lock and never does
 

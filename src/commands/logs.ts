@@ -61,15 +61,17 @@ async function tail(context: CommandContext, gateway: string): Promise<number> {
   const ask = async (query: string) => Value.Parse(t.Array(Row), await context.api.call("GET", `${path}?${query}`));
   const first = (await ask(`order_by=written&per_page=${SHOWN_FIRST}`)).reverse();
   for (const row of first) context.out(toLine(row));
-  let last = first.at(-1)?.id;
-  while (context.options.once !== true) {
+  if (context.options.once === true) return 0;
+  // Or it would wait for ever, and with the folder's lock in its hand keep the server from starting.
+  if (!(await context.api.isServed()))
+    throw new CommandError("no server runs on this data folder, so no more will come");
+  for (let last = first.at(-1)?.id; ; ) {
     await Bun.sleep(POLL_MS);
     const cursor = last === undefined ? "" : `&cursor=${last}`;
     const fresh = await ask(`order_by=written&order_by_direction=asc&per_page=${PER_POLL}${cursor}`);
     for (const row of fresh) context.out(toLine(row));
     last = fresh.at(-1)?.id ?? last;
   }
-  return 0;
 }
 
 function toLine(row: Row): string {

@@ -13,6 +13,10 @@ export type FolderLock = {
   release(): void;
 };
 
+/** A verb holds the folder for a moment only, so whoever finds it taken by one tries again for a while. */
+export const LOCK_WAIT_MS = 5_000;
+export const LOCK_RETRY_MS = 50;
+
 export function lockFolder(folder: string, owner: Owner): FolderLock | undefined {
   const path = join(folder, "lock.db");
   createPrivate(path);

@@ -42,25 +42,37 @@ export async function importLines(
 ): Promise<number> {
   let stored = 0;
   let batch: Write[] = [];
-  const store = (): void => {
-    const writes = batch;
-    batch = []; // first: a batch that is refused must not be tried again
+  const put = (writes: Write[]): void => {
     admit();
     tags.replaceAll(account, writes);
     stored += writes.length;
+  };
+  const store = async (): Promise<void> => {
+    const writes = batch;
+    batch = []; // first: a batch that is refused must not be tried again
+    try {
+      put(writes);
+    } catch (error) {
+      if (!(error instanceof AppError)) throw error;
+      // One is refused, and with it all: those before it are stored one at a time, until it is met again.
+      for (const write of writes) {
+        put([write]);
+        await new Promise(setImmediate);
+      }
+    }
   };
   try {
     for await (const { number, text } of linesOf(body)) {
       batch.push(payloads.item(parse(number, text), `line ${number}`));
       if (batch.length < IMPORT_ROWS) continue;
-      store();
+      await store();
       await new Promise(setImmediate);
     }
-    store();
+    await store();
     return stored;
   } catch (error) {
     if (!(error instanceof AppError)) throw error;
-    store();
+    await store();
     throw new AppError(error.code, {
       say: `${error.message}; ${stored} resources before it were stored`,
       cause: error,

@@ -3,8 +3,8 @@ import { afterAll, describe, expect, test } from "bun:test";
 import { existsSync, rmSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
-import { readOwner } from "../../src/platform/lock.ts";
-import { tempFolder } from "../support/house.ts";
+import { lockFolder, readOwner } from "../../src/platform/lock.ts";
+import { startHouse, tempFolder } from "../support/house.ts";
 
 const INDEX = join(import.meta.dir, "../../src/index.ts");
 const TLS = join(import.meta.dir, "../support/tls");
@@ -123,4 +123,18 @@ test("with a certificate it speaks TLS, marks its cookie Secure, and its own ver
   expect(await new Response(list.stdout).text()).toContain("home");
   child.kill();
   await child.exited;
+});
+
+test("a start waits for a verb that has the folder, and not for another server", async () => {
+  const here = tempFolder();
+  const owner = { pid: 1, startedAt: "now" };
+  const verb = lockFolder(join(here, "data"), { ...owner, command: "token" });
+  const starting = startHouse({ folder: here });
+  await Bun.sleep(0);
+  verb?.release();
+  await (await starting).stop();
+  const server = lockFolder(join(here, "data"), { ...owner, command: "serve" });
+  await expect(startHouse({ folder: here })).rejects.toThrow("is in use by gatehouse serve (pid 1, since now)");
+  server?.release();
+  rmSync(here, { recursive: true });
 });

@@ -68,13 +68,13 @@ describe("an import stops", () => {
     expect((await exported()).map(({ resource_id }) => resource_id)).toEqual(["a"]);
   });
 
-  test("at a line whose If-Match fails, without its batch", async () => {
-    const body = line("a") + line("b", {}, { if_match: "*" });
+  test("at a line whose If-Match fails, and keeps what came before", async () => {
+    const body = line("a") + line("b", {}, { if_match: "*" }) + line("c");
     const [status, code, message] = await send(body);
     expect([status, code]).toEqual([412, 1004]);
     expect(message).toStartWith("line 2: If-Match does not match");
-    expect(message).toEndWith("; 0 resources before it were stored");
-    expect(await exported()).toEqual([]);
+    expect(message).toEndWith("; 1 resources before it were stored");
+    expect((await exported()).map(({ resource_id }) => resource_id)).toEqual(["a"]);
   });
 });
 
