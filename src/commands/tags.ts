@@ -95,8 +95,7 @@ const VERBS: Record<Verb, (context: CommandContext) => Promise<void>> = {
   },
 
   async keys(context) {
-    for await (const key of pages(context.api, `${account(context)}/keys`, new URLSearchParams()))
-      context.out(String(key));
+    await list(context, `${account(context)}/keys`, new URLSearchParams());
   },
 
   async values(context) {
@@ -104,7 +103,7 @@ const VERBS: Record<Verb, (context: CommandContext) => Promise<void>> = {
     if (key === undefined || rest.length > 0) throw wrong("values");
     const query = new URLSearchParams(texts(context, "type").map((type) => ["type", type]));
     const path = `${account(context)}/values/${encodeURIComponent(key)}`;
-    for await (const value of pages(context.api, path, query)) context.out(String(value));
+    await list(context, path, query);
   },
 
   async export(context) {
@@ -188,6 +187,10 @@ function toWords(held: Resource["tags"]): string[] {
 function show({ out, options }: CommandContext, result: unknown): void {
   if (options.json) out(JSON.stringify(result));
   else for (const word of toWords(Value.Parse(Resource, result).tags)) out(word);
+}
+
+async function list({ api, options, out }: CommandContext, path: string, query: URLSearchParams): Promise<void> {
+  for await (const text of pages(api, path, query)) out(options.json ? JSON.stringify(text) : String(text));
 }
 
 async function* pages(api: Api, path: string, query: URLSearchParams): AsyncGenerator<unknown> {

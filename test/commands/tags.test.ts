@@ -90,6 +90,7 @@ test("set, get, merge, rm and find, against the running server", async () => {
   const [json = ""] = (await run(["find", "--id", "w", "--json"])).out;
   expect(JSON.parse(json)).toMatchObject({ type: "worker", id: "w", tags: { env: "prod", team: "a" } });
   expect((await run(["keys"])).out).toEqual(["ENV", "env", "team"]);
+  expect((await run(["keys", "--json"])).out).toEqual(['"ENV"', '"env"', '"team"']);
   expect((await run(["values", "env", "--type", "worker"])).out).toEqual(["prod"]);
   expect((await run(["rm", "worker", "w"])).code).toBe(0);
   expect((await run(["get", "worker", "w"])).code).toBe(1);

@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test";
 import { createMetrics } from "../../src/platform/metrics.ts";
+import { startHouse } from "../support/house.ts";
 
 const linesOf = (text: string) => text.split("\n").filter((line) => line !== "" && !line.startsWith("#"));
 
@@ -42,5 +43,23 @@ test("a gauge is read when somebody looks, and a total that is read so is a coun
       'doors_total{of="a _b___"} 2',
       "",
     ].join("\n"),
+  );
+});
+
+test("a server tells of itself under the names that dashboards know", async () => {
+  await using house = await startHouse();
+  const answer = await house.fetch("/metrics", { headers: { authorization: `Bearer ${house.adminToken}` } });
+  const names = new Set(linesOf(await answer.text()).map((line) => line.split(/[ {]/)[0]));
+  expect([...names]).toEqual(
+    expect.arrayContaining([
+      "process_resident_memory_bytes",
+      "process_start_time_seconds",
+      "process_cpu_seconds_total",
+      "gatehouse_start_seconds",
+      "gatehouse_tagged_resources",
+      "gatehouse_tags",
+      "gatehouse_agents_live",
+      "gatehouse_database_bytes",
+    ]),
   );
 });
