@@ -25,9 +25,9 @@ async function serve(name: string, ...args: string[]) {
 }
 
 /** A request whose last byte is still to come. */
-async function halfSent(address: string) {
+async function halfSent(address: string, token = ADMIN) {
   const body = '{"id":"late"}';
-  const head = `POST /api/accounts HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${ADMIN}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n`;
+  const head = `POST /api/accounts HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${token}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n`;
   const { promise: ended, resolve } = Promise.withResolvers<string>();
   let answer = "";
   const socket = connect(Number(new URL(address).port), "127.0.0.1");
@@ -85,6 +85,14 @@ test("a request that never ends is cut at the limit, and the exit is still 0", a
   child.kill();
   expect(await child.exited).toBe(0);
   expect(await request.ended).toBe("");
+});
+
+test("what is in flight at the limit is cut before the databases close", async () => {
+  const house = await startHouse({ settings: { stop_ms: 0 } });
+  const request = await halfSent(house.url, house.adminToken);
+  await house.stop();
+  expect(await request.ended).toBe("");
+  rmSync(house.folder, { recursive: true });
 });
 
 test("after SIGKILL the same folder starts again, with what was stored", async () => {

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { lockFolder, readOwner } from "../../src/platform/lock.ts";
 import { tempFolder } from "../support/house.ts";
@@ -100,5 +100,16 @@ test("a note that cannot be taken away does not keep the lock", () => {
   const next = lockFolder(folder, owner("token"));
   expect(next).toBeDefined();
   next?.release();
+  rmSync(folder, { recursive: true });
+});
+
+test("who owns it is for its owner's eyes, before and after it listens", () => {
+  const folder = tempFolder();
+  const lock = lockFolder(folder, owner("serve"));
+  const mode = () => statSync(join(folder, "owner.json")).mode & 0o777;
+  expect(mode()).toBe(0o600);
+  lock?.announce("http://127.0.0.1:1");
+  expect(mode()).toBe(0o600);
+  lock?.release();
   rmSync(folder, { recursive: true });
 });
