@@ -42,18 +42,23 @@ async function connect(
   err: (line: string) => void,
 ): Promise<Opened> {
   const folder = machine.settings.data;
-  const isNew = !existsSync(join(folder, "gatehouse.db"));
-  if (isNew && !mayMake) {
+  const isThere = (): boolean => existsSync(join(folder, "gatehouse.db"));
+  if (!mayMake && !isThere()) {
     throw new CommandError(
       `there is no data in ${resolve(folder)}; name the folder that holds it with --data, or start the server to make it`,
     );
   }
   const startedAt = new Date(machine.now()).toISOString();
-  for (const giveUpMs = machine.now() + LOCK_WAIT_MS; machine.now() < giveUpMs; await Bun.sleep(LOCK_RETRY_MS)) {
+  for (
+    const giveUpMs = performance.now() + LOCK_WAIT_MS;
+    performance.now() < giveUpMs;
+    await Bun.sleep(LOCK_RETRY_MS)
+  ) {
     const lock = inFolder(machine, () => lockFolder(folder, { pid: process.pid, command, startedAt }));
     if (lock) {
+      const makesIt = !isThere(); // asked only now: of two verbs at once, one makes it
       const parts = inFolder(machine, () => openParts(machine));
-      if (isNew) err(`gatehouse: made the data folder ${resolve(folder)}`);
+      if (makesIt) err(`gatehouse: made the data folder ${resolve(folder)}`);
       const app = createApp(parts);
       const fetch = withKey(machine, (path, init) => app.handle(new Request(`http://localhost${path}`, init)));
       const close = async (): Promise<void> => {

@@ -182,6 +182,14 @@ describe("in a folder that holds no data", () => {
     expect(await run(["account", "create", "attic"], { env })).toEqual({ code: 0, out: "created attic", err: "" });
     expect(statSync(here).mode & 0o777).toBe(0o700);
   });
+
+  test("of two verbs at once one makes it", async () => {
+    const env = { GATEHOUSE_DATA: join(folder, "both") };
+    const made = (name: string) => run(["account", "create", name], { env });
+    const both = await Promise.all([made("one"), made("two")]);
+    expect(both.map(({ code }) => code)).toEqual([0, 0]);
+    expect(both.map(({ err }) => err).sort()).toEqual(["", `gatehouse: made the data folder ${env.GATEHOUSE_DATA}`]);
+  });
 });
 
 test("a verb's key goes to the server itself, whatever proxy the shell names", async () => {

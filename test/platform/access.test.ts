@@ -128,7 +128,15 @@ describe("a token that is not an admin's", () => {
       [["run"], "home"],
       [["run"], "home"],
     ]);
-    expect((await house.api("DELETE", "/api/tokens/admin", undefined, editor)).status).toBe(404);
+    const scope = { accountId: "work", gatewayId: "g1" };
+    const foreign = [
+      house.parts.tokens.mint({ name: "admin", permissions: ["admin"] }),
+      house.parts.tokens.mint({ name: "theirs", permissions: ["run"], scope }),
+    ];
+    for (const { id, token } of foreign) {
+      expect((await house.api("DELETE", `/api/tokens/${id}`, undefined, editor)).status).toBe(404);
+      expect(house.parts.tokens.byValue(token)).toBeDefined();
+    }
     expect((await house.api("DELETE", `/api/tokens/${made.body.result.id}`, undefined, editor)).status).toBe(200);
   });
 });
