@@ -10,9 +10,9 @@ type Fetch = (path: string, init?: RequestInit) => Promise<Response>;
 type Opened = { fetch: Fetch; isServed: boolean; close(): Promise<void> };
 export type Connection = { api: Api; close(): Promise<void> };
 
-const REACH_MS_MAX = 2_000; // a healthy server answers in one; a process that was stopped holds its lock and never does
+const REACH_MS_MAX = 2_000; // a healthy server answers within one; a suspended one holds its lock and never does
 
-/** Asked of a folder that holds nothing, these would only ever say so: a mistaken directory, most likely. */
+/** What stores something may make the data folder; who looks, or removes, where nothing is has mistaken the directory. */
 const isChange = (method = "GET"): boolean => ["POST", "PUT", "PATCH"].includes(method);
 
 /** Opened at the first use, so that a verb which needs no API takes no lock. */
