@@ -326,6 +326,19 @@ test("segments are filled to the brim by ids that grow, and go when they are emp
   expect(seen).toEqual([3, 4, 5, 4]);
 });
 
+test("what is left is found, and new things have a place, after the first segment was emptied", async () => {
+  const store = openStore();
+  const ids = Array.from({ length: SLOTS + 300 }, (_, n) => `w${String(n).padStart(5, "0")}`);
+  store.replaceAll(
+    "home",
+    ids.map((id) => ({ position: worker(id), tags: { a: "1" } })),
+  );
+  for (const id of ids.slice(0, SLOTS)) store.remove("home", worker(id));
+  expect((await findAll(store, "home", { tag: ["a"] })).length).toBe(300);
+  store.replace("home", { position: worker("v"), tags: { a: "1" } });
+  expect((await findAll(store, "home", { tag: ["a"] })).slice(0, 2)).toEqual(["worker/v/", `worker/w0${SLOTS}/`]);
+});
+
 describe("a list of enormous things ends early and says so:", () => {
   test("resources past 8 MiB of tags", async () => {
     const store = openStore();
