@@ -6,7 +6,7 @@ import { parseArgs } from "node:util";
 import { account } from "./commands/account.ts";
 import { agents } from "./commands/agents.ts";
 import { lazyConnection } from "./commands/api.ts";
-import { type Command, type CommandContext, CommandError, whyOf } from "./commands/command.ts";
+import { type Command, type CommandContext, CommandError, tame, whyOf } from "./commands/command.ts";
 import { config as configCommand } from "./commands/config.ts";
 import { doctor } from "./commands/doctor.ts";
 import { gateway } from "./commands/gateway.ts";
@@ -59,7 +59,7 @@ try {
 } catch (error) {
   if (isReaderGone(error)) process.exit(0);
   if (!(error instanceof CommandError)) throw error;
-  for (const line of error.message.split("\n")) process.stderr.write(`gatehouse: ${line}\n`);
+  for (const line of error.message.split("\n")) complain(`gatehouse: ${line}`);
   process.exit(error.exitCode);
 }
 
@@ -81,7 +81,7 @@ async function run(argv: string[]): Promise<number> {
     return serve(machine, { out: print, isTerminal: process.stdout.isTTY === true });
   }
   process.stdout.on("error", endWithReader);
-  const { api, close } = lazyConnection(machine, verb);
+  const { api, close } = lazyConnection(machine, verb, complain);
   const context: CommandContext = {
     args: positionals,
     options,
@@ -196,7 +196,7 @@ function endWithReader(error: Error): void {
 }
 
 function print(line: string): void {
-  process.stdout.write(`${line}\n`);
+  say(process.stdout, line);
 }
 
 async function pour(bytes: ReadableStream<Uint8Array>): Promise<void> {
@@ -204,5 +204,10 @@ async function pour(bytes: ReadableStream<Uint8Array>): Promise<void> {
 }
 
 function complain(line: string): void {
-  process.stderr.write(`${line}\n`);
+  say(process.stderr, line);
+}
+
+/** Much of what verbs print was chosen by strangers, and a terminal obeys some characters. A pipe gets every byte. */
+function say(stream: NodeJS.WriteStream, line: string): void {
+  stream.write(`${stream.isTTY ? tame(line) : line}\n`);
 }

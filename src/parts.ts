@@ -157,7 +157,9 @@ export function openParts({ settings, log, threads, embedFolder, env, now }: Mac
 
   /** The names people gave to what is ours; anything else is called by its id. */
   const names: Record<string, (id: string, accountId: string) => string | undefined> = {
-    account: (id) => tokens.accountList().find((account) => account.id === id)?.name,
+    // What another account is called is no business of this one, as with tokens.
+    account: (id, accountId) =>
+      id === accountId ? tokens.accountList().find((account) => account.id === id)?.name : undefined,
     agent: (id) => id.slice(id.indexOf("/") + 1),
     gateway_token: (id, accountId) => {
       const token = tokens.byId(id);
@@ -168,7 +170,7 @@ export function openParts({ settings, log, threads, embedFolder, env, now }: Mac
   const tags = createTagStore(join(folder, "tags.db"), {
     now,
     tagsMax: settings.tags.max_per_account,
-    nameOf: (type, id, accountId) => names[type]?.(id, accountId),
+    nameOf: (type, id, accountId) => (Object.hasOwn(names, type) ? names[type]?.(id, accountId) : undefined),
   });
   closers.push(tags.close);
   agents.onDestroyed((className, name) => tags.forget("agent", `${className}/${name}`));

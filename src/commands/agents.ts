@@ -4,7 +4,7 @@ import { relative } from "node:path";
 import { Type as t } from "@sinclair/typebox";
 import { Value } from "@sinclair/typebox/value";
 import { AgentDetail, AgentView, CallResult, Overview, SqlAnswer, State } from "../agents/model.ts";
-import { sentenceOf } from "./api.ts";
+import { refusal } from "./api.ts";
 import { type Api, type Command, type CommandContext, CommandError, whyOf } from "./command.ts";
 
 type Run = (context: CommandContext, args: readonly string[]) => Promise<void>;
@@ -99,10 +99,7 @@ async function call({ api, out }: CommandContext, args: readonly string[]): Prom
 }
 
 async function sql({ api, out }: CommandContext, args: readonly string[]): Promise<void> {
-  const { columns, rows, truncated } = Value.Parse(
-    SqlAnswer,
-    await api.call("POST", `${pathOf(args)}/sql`, { query: args[2] }),
-  );
+  const { columns, rows, truncated } = Value.Parse(SqlAnswer, await api.ask(`${pathOf(args)}/sql`, { query: args[2] }));
   out(columns.join("\t"));
   for (const row of rows)
     out(row.map((value) => (typeof value === "string" ? value : JSON.stringify(value))).join("\t"));
@@ -117,10 +114,7 @@ async function remove({ api, out }: CommandContext, args: readonly string[]): Pr
 async function exportCopy({ api, out }: CommandContext, args: readonly string[]): Promise<void> {
   const [, , file = ""] = args;
   const answer = await api.fetch(`${pathOf(args)}/export`);
-  if (!answer.ok) {
-    const said: unknown = await answer.json().catch(() => undefined);
-    throw new CommandError(sentenceOf(said) ?? `the server answered ${answer.status}`);
-  }
+  if (!answer.ok) throw await refusal(answer);
   const bytes = await write(file, answer).catch((error) => {
     throw new CommandError(`cannot write ${file}: ${whyOf(error)}`);
   });

@@ -29,6 +29,8 @@ export type CommandContext = {
 export type Api = {
   /** The `result` of a successful call; throws CommandError with the server's sentence otherwise. */
   call(method: string, path: string, body?: unknown): Promise<unknown>;
+  /** As `call` with POST, for a question that is too long for an address: it changes nothing, and makes no data folder. */
+  ask(path: string, body: unknown): Promise<unknown>;
   fetch(path: string, init?: RequestInit): Promise<Response>;
   /** Does a server answer, or this very process, in which nothing happens by itself? */
   isServed(): Promise<boolean>;
@@ -62,4 +64,14 @@ export function inFolder<T>({ settings, log }: Machine, open: () => T): T {
 
 export function whyOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
+}
+
+/** On one line whatever a stranger wrote: a title, a model's name, a path. */
+export function plain(text: string): string {
+  return text.replace(/\p{Cc}/gu, "�");
+}
+
+/** Any text for a person: nothing that a terminal would obey, but for the ends of lines and columns. */
+export function tame(text: string): string {
+  return text.replace(/[^\P{Cc}\n\t]/gu, "�");
 }

@@ -9,6 +9,7 @@ import { Value } from "@sinclair/typebox/value";
 import { freeBytes, networkFileSystem } from "../platform/disk.ts";
 import { readOwner } from "../platform/lock.ts";
 import type { Settings } from "../platform/settings.ts";
+import { reach } from "./api.ts";
 import { type Command, type CommandContext, noWords } from "./command.ts";
 
 export type Finding = { level: "ok" | "note" | "bad"; says: string; fix?: string };
@@ -188,8 +189,7 @@ async function server({ api }: CommandContext, { pid }: Running): Promise<Findin
 async function running(data: string): Promise<Running | undefined> {
   const owner = readOwner(data);
   if (owner?.address === undefined) return undefined;
-  const answer = await fetch(`${owner.address}/healthz`, { tls: { rejectUnauthorized: false } }).catch(() => undefined);
-  return answer?.ok ? { pid: owner.pid, address: owner.address } : undefined;
+  return (await reach(owner.address)) ? { pid: owner.pid, address: owner.address } : undefined;
 }
 
 function tryToListen(host: string, number: number): Promise<string | undefined> {
@@ -222,9 +222,9 @@ function mayWrite(folder: string): boolean {
   }
 }
 
-/** The folder itself, or the nearest one above it that exists. */
+/** The folder itself, or the nearest one above it that exists; a drive that is not there has none. */
 function nearest(folder: string): string {
-  return existsSync(folder) ? folder : nearest(dirname(folder));
+  return existsSync(folder) || dirname(folder) === folder ? folder : nearest(dirname(folder));
 }
 
 const Sources = t.Array(

@@ -3,7 +3,8 @@ import { type Static, Type as t } from "@sinclair/typebox";
 import { Value } from "@sinclair/typebox/value";
 import { DeliveryView, RejectionView, SourceView } from "../hooks/model.ts";
 import { parseSavedRequest } from "../hooks/saved-request.ts";
-import { type Command, type CommandContext, CommandError } from "./command.ts";
+import { refusal } from "./api.ts";
+import { type Command, type CommandContext, CommandError, plain } from "./command.ts";
 
 const USAGE = {
   list: "hook list",
@@ -156,7 +157,9 @@ const VERBS: Record<Verb, (context: CommandContext) => Promise<number>> = {
     );
     show(context, rows, (row) =>
       context.out(
-        `${row.received_at}  ${row.id}  ${row.source} ${row.type}  ${row.class}/${row.agent}  ${row.status}  ${row.attempts} attempt${row.attempts === 1 ? "" : "s"}${row.answer === null ? "" : `, ${row.answer}`}${row.duration_ms === null ? "" : `, ${row.duration_ms} ms`}${row.reason === null ? "" : `: ${row.reason}`}`,
+        plain(
+          `${row.received_at}  ${row.id}  ${row.source} ${row.type}  ${row.class}/${row.agent}  ${row.status}  ${row.attempts} attempt${row.attempts === 1 ? "" : "s"}${row.answer === null ? "" : `, ${row.answer}`}${row.duration_ms === null ? "" : `, ${row.duration_ms} ms`}${row.reason === null ? "" : `: ${row.reason}`}`,
+        ),
       ),
     );
     return 0;
@@ -181,12 +184,12 @@ const VERBS: Record<Verb, (context: CommandContext) => Promise<number>> = {
     const source = name === undefined ? undefined : await sourceOf(context, name);
     const query = source === undefined ? "" : `?source=${source.name}`;
     const answer = await api.fetch(`/api/hooks/tail${query}`, { headers: { accept: "text/event-stream" } });
-    if (!answer.ok || !answer.body) throw new CommandError(`the server answered ${answer.status}`);
+    if (!answer.ok || !answer.body) throw await refusal(answer);
     let rest = "";
     for await (const chunk of untilCut(answer.body.pipeThrough(new TextDecoderStream()))) {
       const lines = `${rest}${chunk}`.split("\n");
       rest = lines.pop() ?? "";
-      for (const line of lines) if (line.startsWith("data: ")) out(toTailLine(JSON.parse(line.slice(6))));
+      for (const line of lines) if (line.startsWith("data: ")) out(plain(toTailLine(JSON.parse(line.slice(6)))));
     }
     throw new CommandError("the server has stopped");
   },
@@ -228,7 +231,7 @@ const VERBS: Record<Verb, (context: CommandContext) => Promise<number>> = {
       body_base64: Buffer.from(body).toString("base64"),
       ...(typeof context.options.as === "string" && { as: context.options.as }),
     };
-    const answer = Value.Parse(Explained, await context.api.call("POST", "/api/hooks/explain", asked));
+    const answer = Value.Parse(Explained, await context.api.ask("/api/hooks/explain", asked));
     show(context, [answer], ({ fits, stages, accepted }) => {
       context.out(fits.length === 0 ? "No preset's own header is in it." : `Looks like: ${fits.join(", ")}.`);
       for (const { stage, ok, says } of stages) context.out(`${ok ? "ok  " : "FAIL"} ${stage.padEnd(10)} ${says}`);

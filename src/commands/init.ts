@@ -2,7 +2,7 @@
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { SCAFFOLD } from "../agents/scaffold.ts";
-import { type Command, noWords } from "./command.ts";
+import { type Command, CommandError, noWords, whyOf } from "./command.ts";
 
 /** Generated, and only useful when it fits this version. */
 const ALWAYS_WRITTEN = "types/gatehouse.d.ts";
@@ -19,8 +19,12 @@ export const init: Command = {
         out(`kept     ${path}`);
         continue;
       }
-      mkdirSync(dirname(path), { recursive: true });
-      writeFileSync(path, text);
+      try {
+        mkdirSync(dirname(path), { recursive: true });
+        writeFileSync(path, text);
+      } catch (error) {
+        throw new CommandError(`cannot write ${path}: ${whyOf(error)}`);
+      }
       out(`written  ${path}`);
     }
     out("");

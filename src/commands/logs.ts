@@ -1,7 +1,7 @@
 // gatehouse logs: watch requests as they come, and sum up what was spent.
 import { Type as t } from "@sinclair/typebox";
 import { Value } from "@sinclair/typebox/value";
-import { type Command, type CommandContext, CommandError, noWords } from "./command.ts";
+import { type Command, type CommandContext, CommandError, noWords, plain } from "./command.ts";
 
 const Row = t.Object({
   id: t.String(),
@@ -61,15 +61,17 @@ async function tail(context: CommandContext, gateway: string): Promise<number> {
   const ask = async (query: string) => Value.Parse(t.Array(Row), await context.api.call("GET", `${path}?${query}`));
   const first = (await ask(`order_by=written&per_page=${SHOWN_FIRST}`)).reverse();
   for (const row of first) context.out(toLine(row));
-  let last = first.at(-1)?.id;
-  while (context.options.once !== true) {
+  if (context.options.once === true) return 0;
+  // Or it would wait for ever, and with the folder's lock in its hand keep the server from starting.
+  if (!(await context.api.isServed()))
+    throw new CommandError("no server runs on this data folder, so no more will come");
+  for (let last = first.at(-1)?.id; ; ) {
     await Bun.sleep(POLL_MS);
     const cursor = last === undefined ? "" : `&cursor=${last}`;
     const fresh = await ask(`order_by=written&order_by_direction=asc&per_page=${PER_POLL}${cursor}`);
     for (const row of fresh) context.out(toLine(row));
     last = fresh.at(-1)?.id ?? last;
   }
-  return 0;
 }
 
 function toLine(row: Row): string {
@@ -79,11 +81,6 @@ function toLine(row: Row): string {
   const what = plain(row.model === "" ? row.path : row.model);
   const ms = `${Math.round(row.duration)} ms`;
   return `${row.created_at.slice(11, 23)}  ${row.status_code}  ${row.provider}  ${what}  ${ms}  ${tokens}  ${toDollars(row.cost)}${how}`;
-}
-
-/** A caller chooses these names, and a terminal obeys some characters. */
-function plain(text: string): string {
-  return text.replace(/\p{Cc}/gu, "�");
 }
 
 function toDollars(cost: number | null): string {

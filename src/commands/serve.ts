@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { type App, createApp } from "../app.ts";
 import { type Machine, openParts, type Parts } from "../parts.ts";
 import { networkFileSystem } from "../platform/disk.ts";
-import { type FolderLock, lockFolder, readOwner } from "../platform/lock.ts";
+import { type FolderLock, LOCK_RETRY_MS, LOCK_WAIT_MS, lockFolder, readOwner } from "../platform/lock.ts";
 import { ADMIN_ID } from "../platform/tokens.ts";
 import { VERSION } from "../platform/version.ts";
 import { CommandError, inFolder, whyOf } from "./command.ts";
@@ -18,7 +18,12 @@ export type Terminal = { out(line: string): void; isTerminal: boolean };
 export async function serve(machine: Machine, terminal: Terminal): Promise<number> {
   const asked = signalled(); // before anybody can see that we are there
   const server = await startServer(machine);
-  inFolder(machine, () => welcome(server, terminal));
+  try {
+    inFolder(machine, () => welcome(server, terminal));
+  } catch (error) {
+    await server.stop(); // nobody was told how to get in, so nobody is kept
+    throw error;
+  }
   machine.log.info("ready", { address: server.url, version: VERSION, pid: process.pid });
   machine.log.info("stopping", { signal: await asked });
   await server.stop();
@@ -29,7 +34,7 @@ export type Server = { parts: Parts; url: string; urlOf(host: string): string; s
 
 export async function startServer(machine: Machine): Promise<Server> {
   const { settings, log } = machine;
-  const lock = inFolder(machine, () => takeFolder(machine));
+  const lock = await takeFolder(machine);
   const network = networkFileSystem(settings.data);
   if (network) log.warn("data.network", { message: `the data folder is on ${network}; SQLite needs a local disk` });
   const parts = inFolder(machine, () => openForServing(machine));
@@ -91,18 +96,24 @@ function signalled(): Promise<string> {
   return promise;
 }
 
-function takeFolder({ settings, now }: Machine): FolderLock {
-  const lock = lockFolder(settings.data, {
-    pid: process.pid,
-    command: "serve",
-    startedAt: new Date(now()).toISOString(),
-  });
-  if (lock) return lock;
-  const owner = readOwner(settings.data);
+/** Another server is there to stay; a verb is gone in a moment. */
+async function takeFolder(machine: Machine): Promise<FolderLock> {
+  const { settings, now } = machine;
+  const us = { pid: process.pid, command: "serve", startedAt: new Date(now()).toISOString() };
+  for (let waitedMs = 0; ; waitedMs += LOCK_RETRY_MS) {
+    const lock = inFolder(machine, () => lockFolder(settings.data, us));
+    if (lock) return lock;
+    if (waitedMs >= LOCK_WAIT_MS || readOwner(settings.data)?.command === "serve") throw inUse(settings.data);
+    await Bun.sleep(LOCK_RETRY_MS);
+  }
+}
+
+function inUse(folder: string): CommandError {
+  const owner = readOwner(folder);
   const who = owner
     ? `gatehouse ${owner.command} (pid ${owner.pid}, since ${owner.startedAt}${owner.address ? `, ${owner.address}` : ""})`
     : "another process";
-  throw new CommandError(`the data folder ${settings.data} is in use by ${who}`);
+  return new CommandError(`the data folder ${folder} is in use by ${who}`);
 }
 
 function tlsOf({ tls_cert, tls_key }: Machine["settings"]) {

@@ -1,6 +1,8 @@
 // gatehouse tags: read, set, remove and find tags; carry all of them out and in.
+import { existsSync } from "node:fs";
 import { Type as t } from "@sinclair/typebox";
 import { Value } from "@sinclair/typebox/value";
+import { refusal } from "./api.ts";
 import { type Api, type Command, type CommandContext, CommandError } from "./command.ts";
 
 const Resource = t.Object({ id: t.String(), type: t.String(), tags: t.Record(t.String(), t.String()) });
@@ -9,7 +11,6 @@ const Page = t.Object({
   result: t.Array(t.Unknown()),
   result_info: t.Object({ cursor: t.Union([t.String(), t.Null()]) }),
 });
-const Refused = t.Object({ errors: t.Array(t.Object({ message: t.String() }), { minItems: 1 }) });
 const Imported = t.Object({ result: t.Object({ resources: t.Integer() }) });
 
 const PROGRESS_MS = 1_000; // shorter work needs no news
@@ -94,8 +95,7 @@ const VERBS: Record<Verb, (context: CommandContext) => Promise<void>> = {
   },
 
   async keys(context) {
-    for await (const key of pages(context.api, `${account(context)}/keys`, new URLSearchParams()))
-      context.out(String(key));
+    await list(context, `${account(context)}/keys`, new URLSearchParams());
   },
 
   async values(context) {
@@ -103,7 +103,7 @@ const VERBS: Record<Verb, (context: CommandContext) => Promise<void>> = {
     if (key === undefined || rest.length > 0) throw wrong("values");
     const query = new URLSearchParams(texts(context, "type").map((type) => ["type", type]));
     const path = `${account(context)}/values/${encodeURIComponent(key)}`;
-    for await (const value of pages(context.api, path, query)) context.out(String(value));
+    await list(context, path, query);
   },
 
   async export(context) {
@@ -116,7 +116,8 @@ const VERBS: Record<Verb, (context: CommandContext) => Promise<void>> = {
   async import(context) {
     const [path, ...rest] = context.args;
     if (rest.length > 0) throw wrong("import");
-    if (path !== undefined && !(await Bun.file(path).exists())) throw new CommandError(`${path} does not exist`);
+    if (path !== undefined && !(await Bun.file(path).exists()))
+      throw new CommandError(`${path} ${existsSync(path) ? "is not a file" : "does not exist"}`);
     const source = path === undefined ? context.stdin() : Bun.file(path).stream();
     const progress = startProgress(context, "sent");
     const response = await context.api
@@ -188,6 +189,10 @@ function show({ out, options }: CommandContext, result: unknown): void {
   else for (const word of toWords(Value.Parse(Resource, result).tags)) out(word);
 }
 
+async function list({ api, options, out }: CommandContext, path: string, query: URLSearchParams): Promise<void> {
+  for await (const text of pages(api, path, query)) out(options.json ? JSON.stringify(text) : String(text));
+}
+
 async function* pages(api: Api, path: string, query: URLSearchParams): AsyncGenerator<unknown> {
   for (let cursor: string | null = ""; cursor !== null; ) {
     const response: Response = await api.fetch(`${path}?${query}${cursor && `&cursor=${cursor}`}`);
@@ -196,13 +201,6 @@ async function* pages(api: Api, path: string, query: URLSearchParams): AsyncGene
     yield* page.result;
     cursor = page.result_info.cursor;
   }
-}
-
-async function refusal(response: Response): Promise<CommandError> {
-  const body: unknown = await response.json().catch(() => undefined);
-  return new CommandError(
-    Value.Check(Refused, body) ? (body.errors[0]?.message ?? "") : `the server answered ${response.status}`,
-  );
 }
 
 /** Says once a second how many lines have passed; says nothing when it is over sooner. */

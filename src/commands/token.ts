@@ -1,7 +1,7 @@
 // gatehouse token: mint, list and revoke tokens from the machine itself.
-
 import { Type as t } from "@sinclair/typebox";
 import { Value } from "@sinclair/typebox/value";
+import { toKebab } from "../agents/runtime/names.ts";
 import { PERMISSIONS } from "../platform/permissions.ts";
 import { type Command, CommandError, noWords } from "./command.ts";
 
@@ -48,7 +48,7 @@ export const token: Command = {
         permissions: options.admin ? ["admin"] : (options.permission ?? []),
         account_id: options.account,
         gateway_id: options.gateway,
-        agent_class: options.class,
+        agent_class: typeof options.class === "string" ? toKebab(options.class) : undefined, // as `secret` takes it
         agent_name: options.agent,
         expires_at: options.expires,
       });

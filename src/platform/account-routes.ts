@@ -21,7 +21,10 @@ export function accountRoutes({ access, guard, tokens }: AccountParts) {
     .get("/", ({ request }) => ok(visibleAccounts(tokens, access.identify(request)).map(toAccount)), {
       needs: "any",
       response: Ok(t.Array(Account)),
-      detail: { summary: "List accounts", description: "Admins see all; a token limited to an account sees that one." },
+      detail: {
+        summary: "List accounts",
+        description: "All of them; a token limited to an account sees that one, one limited to an agent none.",
+      },
     })
     .post(
       "/",
@@ -42,10 +45,10 @@ export function accountRoutes({ access, guard, tokens }: AccountParts) {
     );
 }
 
-function visibleAccounts(tokens: TokenStore, { permissions, scope }: Principal): AccountRow[] {
-  const all = tokens.accountList();
-  if (permissions.has("admin")) return all;
-  return all.filter((account) => scope.accountId === undefined || account.id === scope.accountId);
+/** A token limited to an agent has no business in any account. */
+function visibleAccounts(tokens: TokenStore, { scope }: Principal): AccountRow[] {
+  if (scope.agentClass !== undefined) return [];
+  return tokens.accountList().filter(({ id }) => scope.accountId === undefined || id === scope.accountId);
 }
 
 function toAccount({ id, name, created_at }: AccountRow) {

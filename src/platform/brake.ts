@@ -17,7 +17,9 @@ export function createBrake(now: () => number) {
     const key = addressBucket(address);
     const nowMs = now();
     const known = attempts.get(key);
-    const before = known && nowMs - known.lastMs < FORGET_MS ? known : { failures: 0, freeAtMs: 0, lastMs: nowMs };
+    const agoMs = known ? nowMs - known.lastMs : FORGET_MS;
+    // Less than nothing: the clock was set back, and what was noted by it would hold a caller up for as long.
+    const before = known && agoMs >= 0 && agoMs < FORGET_MS ? known : { failures: 0, freeAtMs: 0 };
     const failures = before.failures + 1;
     const stepMs = failures <= FREE_FAILURES ? 0 : STEP_MS * 2 ** Math.min(failures - FREE_FAILURES, 5);
     const freeAtMs = Math.max(nowMs, before.freeAtMs) + stepMs;

@@ -209,7 +209,7 @@ function toSentence(error: ValidationError, url: string): string {
   if (Array.isArray(schema?.enum)) return `${place}: Expected one of ${schema.enum.join(", ")}`;
   const [, number] = Array.isArray(schema?.anyOf) ? schema.anyOf : []; // a number in a query: its text, or itself
   if (number?.type === "integer" || number?.type === "number") return `${place}: Expected ${number.type}`;
-  const [example] = typeof schema?.pattern === "string" ? (schema.examples ?? []) : [];
+  const [example] = schema?.pattern !== undefined || schema?.format !== undefined ? (schema.examples ?? []) : [];
   return `${place}: ${message}${example === undefined ? "" : `, as in ${example}`}`;
 }
 

@@ -13,6 +13,10 @@ export type FolderLock = {
   release(): void;
 };
 
+/** A verb holds the folder for a moment only, so whoever finds it taken by one tries again for a while. */
+export const LOCK_WAIT_MS = 5_000;
+export const LOCK_RETRY_MS = 50;
+
 export function lockFolder(folder: string, owner: Owner): FolderLock | undefined {
   const path = join(folder, "lock.db");
   createPrivate(path);
@@ -30,7 +34,11 @@ export function lockFolder(folder: string, owner: Owner): FolderLock | undefined
   return {
     announce: (address) => writeOwner(folder, { ...owner, address }),
     release() {
-      rmSync(join(folder, "owner.json"), { force: true });
+      try {
+        rmSync(join(folder, "owner.json"), { force: true });
+      } catch {
+        // A disk that has become read-only keeps it. It only says where to ask, and whoever asks there hears nothing.
+      }
       db.run("rollback");
       db.close();
     },

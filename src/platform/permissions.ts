@@ -42,6 +42,9 @@ export function grantProblem(permissions: readonly Permission[], scope: Scope): 
   if (scope.accountId !== undefined && permissions.some((permission) => permission.startsWith("agents:"))) {
     return "agents belong to the machine: a token limited to an account holds no agents permission";
   }
+  if (scope.gatewayId !== undefined && permissions.some((permission) => permission.startsWith("tags:"))) {
+    return "tags belong to an account: a token limited to a gateway holds no tags permission";
+  }
   if (scope.agentClass !== undefined && permissions.some((permission) => !permission.startsWith("agents:"))) {
     return "a token limited to an agent holds only agents permissions";
   }

@@ -60,6 +60,11 @@ export function createTokenStore(db: Database, now: () => number) {
     known.set(hash.toHex(), { hash, principal: toPrincipal(row), expiresAt: row.expires_at ?? Infinity });
   }
 
+  /** A row that a full disk has kept from being deleted is revoked all the same. */
+  function isValid({ hash }: TokenRow): boolean {
+    return (known.get(hash.toHex())?.expiresAt ?? 0) > now();
+  }
+
   /** Looked up by hash, which nobody can steer towards a stored one, then compared in constant time. */
   function byValue(value: string): Principal | undefined {
     const hash = sha256(value);
@@ -141,7 +146,7 @@ export function createTokenStore(db: Database, now: () => number) {
       )
       .get(sha256(value), now());
     const token = row && byId(row.token_id);
-    if (!token || (token.expires_at ?? Infinity) <= now()) return undefined;
+    if (!token || !isValid(token)) return undefined;
     used.set(token.id, now());
     return { principal: toPrincipal(token), expiresAt: row.expires_at };
   }
@@ -204,7 +209,7 @@ export function createTokenStore(db: Database, now: () => number) {
     byId,
     principalOf: (id: string) => {
       const row = byId(id);
-      return row && (row.expires_at ?? Infinity) > now() ? toPrincipal(row) : undefined;
+      return row && isValid(row) ? toPrincipal(row) : undefined;
     },
     all,
     accountList,

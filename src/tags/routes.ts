@@ -1,24 +1,21 @@
 // The HTTP face of an account's tags: paths, contracts, and nothing else.
 import { Elysia } from "elysia";
-import { ok } from "../platform/envelope.ts";
 import { createDesk, type TagParts } from "./desk.ts";
 import { referring, SET_ERRORS, sending } from "./document.ts";
 import { tagListRoutes } from "./list-routes.ts";
-import { Bulk, BulkSet, bodiesOf, One, toResource } from "./model.ts";
-import { createPayloads, type Level, readBody } from "./payload.ts";
+import { Bulk, BulkSet, bodiesOf, One } from "./model.ts";
+import type { Level } from "./payload.ts";
 import { tagTransferRoutes } from "./transfer-routes.ts";
 import { zoneTagRoutes } from "./zone-routes.ts";
 
 const ACCOUNT: Level = { level: "account" };
 
 export function tagRoutes(parts: TagParts) {
-  const { tags, types, guard } = parts;
-  const payloads = createPayloads(types);
   const desk = createDesk(parts);
   const bodies = bodiesOf("account");
 
   return new Elysia({ tags: ["Tags"] })
-    .use(guard)
+    .use(parts.guard)
     .get("/accounts/:account_id/tags", ({ params, request }) => desk.read(params.account_id, request, ACCOUNT), {
       needs: "tags:read",
       response: One,
@@ -64,23 +61,16 @@ export function tagRoutes(parts: TagParts) {
         responses: { 204: { description: "It has no tags now" } },
       },
     })
-    .post(
-      "/accounts/:account_id/tags/bulk",
-      async ({ params, request }) => {
-        const writes = payloads.bulk(await readBody(request, "tags.set_payload"));
-        return ok(tags.replaceAll(params.account_id, writes).map((one) => toResource(one, types)));
-      },
-      {
-        needs: "tags:edit",
-        parse: "none",
-        response: Bulk,
-        detail: sending("account", BulkSet, {
-          summary: "Set the tags of many resources",
-          description: "Up to 1,000, all or none. Types that live in a zone need `zone_id`.",
-          errors: SET_ERRORS,
-        }),
-      },
-    )
+    .post("/accounts/:account_id/tags/bulk", ({ params, request }) => desk.setMany(params.account_id, request), {
+      needs: "tags:edit",
+      parse: "none",
+      response: Bulk,
+      detail: sending("account", BulkSet, {
+        summary: "Set the tags of many resources",
+        description: "Up to 1,000, all or none. Types that live in a zone need `zone_id`.",
+        errors: SET_ERRORS,
+      }),
+    })
     .use(tagListRoutes(parts))
     .use(tagTransferRoutes(parts))
     .use(zoneTagRoutes(parts, desk));

@@ -12,15 +12,25 @@ import { exportLines, importLines } from "./transfer.ts";
 const LINES = /^(application\/(x-)?(ndjson|jsonl)|text\/plain)\s*(;|$)/i;
 const LINES_EXAMPLE = { schema: { type: "string" as const }, example: NDJSON_EXAMPLE };
 
-export function tagTransferRoutes({ tags, types, guard }: TagParts) {
+export function tagTransferRoutes({ tags, types, access, guard }: TagParts) {
   const payloads = createPayloads(types);
+  /** Asked again and again while lines pass: they may take hours, and a revoked token ends at once. */
+  const admit = (request: Request, permission: "tags:read" | "tags:edit", accountId: string) => (): void =>
+    void access.require(request, permission, { accountId });
   return new Elysia({ tags: ["Tags"] })
     .use(guard)
     .get(
       "/accounts/:account_id/tags/export",
       ({ params, request, server }) => {
         server?.timeout(request, 0); // a slow reader is not an idle one
-        const lines = exportLines(tags, types, params.account_id, parseQuery(queryOf(request), types));
+        const query = parseQuery(queryOf(request), types);
+        const lines = exportLines(
+          tags,
+          types,
+          params.account_id,
+          query,
+          admit(request, "tags:read", params.account_id),
+        );
         return new Response(lines, { headers: { "content-type": "application/x-ndjson" } });
       },
       {
@@ -43,7 +53,9 @@ export function tagTransferRoutes({ tags, types, guard }: TagParts) {
           throw new AppError("input.media_type", { say: "The body must be sent as application/x-ndjson" });
         }
         server?.timeout(request, 0);
-        return ok({ resources: await importLines(tags, payloads, params.account_id, request.body) });
+        const { account_id } = params;
+        const admitted = admit(request, "tags:edit", account_id);
+        return ok({ resources: await importLines(tags, payloads, account_id, request.body, admitted) });
       },
       {
         needs: "tags:edit",

@@ -12,14 +12,15 @@ const IMPORT_ROWS = 500; // lines of one transaction: one flush to disk for all,
 const LINE_BYTES_MAX = 1_048_576; // as much as a single set may send
 const NEWLINE = 10;
 
-/** Not a snapshot: what is written while it runs is in it or not, as with pages. */
-export function exportLines(tags: TagStore, types: ResourceTypes, account: string, query: Query) {
+/** Not a snapshot: what is written while it runs is in it or not, as with pages. `admit` throws when the caller is out. */
+export function exportLines(tags: TagStore, types: ResourceTypes, account: string, query: Query, admit: () => void) {
   let after: Position | undefined;
   let ended = false;
   return new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
         if (ended) return controller.close();
+        admit();
         const { items, more } = await tags.find(account, query, after, EXPORT_ROWS);
         after = items.at(-1);
         ended = !more;
@@ -37,27 +38,41 @@ export async function importLines(
   payloads: Payloads,
   account: string,
   body: ReadableStream<Uint8Array> | null,
+  admit: () => void,
 ): Promise<number> {
   let stored = 0;
   let batch: Write[] = [];
-  const store = (): void => {
-    const writes = batch;
-    batch = []; // first: a batch that is refused must not be tried again
+  const put = (writes: Write[]): void => {
+    admit();
     tags.replaceAll(account, writes);
     stored += writes.length;
+  };
+  const store = async (): Promise<void> => {
+    const writes = batch;
+    batch = []; // first: a batch that is refused must not be tried again
+    try {
+      put(writes);
+    } catch (error) {
+      if (!(error instanceof AppError)) throw error;
+      // One is refused, and with it all: those before it are stored one at a time, until it is met again.
+      for (const write of writes) {
+        put([write]);
+        await new Promise(setImmediate);
+      }
+    }
   };
   try {
     for await (const { number, text } of linesOf(body)) {
       batch.push(payloads.item(parse(number, text), `line ${number}`));
       if (batch.length < IMPORT_ROWS) continue;
-      store();
+      await store();
       await new Promise(setImmediate);
     }
-    store();
+    await store();
     return stored;
   } catch (error) {
     if (!(error instanceof AppError)) throw error;
-    store();
+    await store();
     throw new AppError(error.code, {
       say: `${error.message}; ${stored} resources before it were stored`,
       cause: error,

@@ -7,6 +7,8 @@ import { join } from "node:path";
 import { Agent } from "../../src/agents/sdk/agent.ts";
 import { DECLARATIONS } from "../../src/agents/sdk/declarations.ts";
 import { createSdk } from "../../src/agents/sdk/module.ts";
+import { agents } from "../../src/commands/agents.ts";
+import { parseConfig } from "../../src/platform/config.ts";
 import { tempFolder } from "../support/house.ts";
 
 const ROOT = join(import.meta.dir, "../..");
@@ -23,6 +25,13 @@ async function gatehouse(cwd: string, args: string[], stdin = "", env: Record<st
   return { code: await child.exited, out: out.trim(), err };
 }
 
+/** A folder in which something was stored before. */
+async function usedFolder(): Promise<string> {
+  const folder = tempFolder();
+  await gatehouse(folder, ["account", "create", "lab"]);
+  return folder;
+}
+
 describe("refuses", () => {
   test.each([
     [["agents"], "say one of list"],
@@ -35,8 +44,9 @@ describe("refuses", () => {
     [["secret", "set"], "secret set CLASS NAME"],
     [["secret", "set", "counter", "KEY"], "standard input was empty"],
     [["init", "a", "b"], "unexpected: b"],
+    [["init", "data/gatehouse.db"], "gatehouse: cannot write data/gatehouse.db/"],
   ])("%j", async (args, words) => {
-    const { code, err } = await gatehouse(tempFolder(), args);
+    const { code, err } = await gatehouse(await usedFolder(), args);
     expect(code).toBeGreaterThan(0);
     expect(err).toContain(words);
   });
@@ -44,10 +54,10 @@ describe("refuses", () => {
 
 test.each([[["help"]], [["config", "--explain"]], [["agents", "list"]]])(
   "%j into a pipe whose reader has left ends without a word",
-  (args) => {
+  async (args) => {
     const index = join(ROOT, "src/index.ts");
     const piped = Bun.spawnSync(["sh", "-c", '"$0" "$@" | true', process.execPath, index, ...args], {
-      cwd: tempFolder(),
+      cwd: await usedFolder(),
       env: { PATH: process.env.PATH ?? "" },
       stderr: "pipe",
     });
@@ -137,4 +147,32 @@ test("the written types name everything the module has", () => {
   const names = [...Object.keys(createSdk(() => undefined)), ...Object.getOwnPropertyNames(Agent.prototype)];
   const missing = names.filter((name) => name !== "constructor" && !new RegExp(`\\b${name}\\b`).test(DECLARATIONS));
   expect(missing).toEqual([]);
+});
+
+test("list goes on behind a full page, and ends at one that is not", async () => {
+  const time = "2027-01-01T00:00:00.000Z";
+  const asked: (string | null)[] = [];
+  const lines: string[] = [];
+  const call = async (_: string, path: string) => {
+    const query = new URL(path, "http://localhost").searchParams;
+    asked.push(query.get("cursor"));
+    return Array.from({ length: asked.length === 1 ? 1_000 : 1 }, (_, n) => ({
+      ...{ class: "counter", name: `${asked.length}-${n}`, phase: "asleep", connections: 0, queue_length: 0, bytes: 1 },
+      ...{ created_at: time, last_active_at: time, next_due_at: null },
+    }));
+  };
+  const config = parseConfig({ env: {}, flags: {} });
+  if (!config.ok) throw new Error(config.problems.join("\n"));
+  const never = () => Promise.reject(new Error("not asked for"));
+  const code = await agents.run({
+    args: ["list", "counter"],
+    options: {},
+    config,
+    api: { call, ask: never, fetch: never, isServed: never },
+    out: (line) => void lines.push(line),
+    err: () => {},
+    stdin: () => new ReadableStream(),
+    pour: never,
+  });
+  expect([code, asked, lines.length]).toEqual([0, ["", "1-999"], 1_001]);
 });

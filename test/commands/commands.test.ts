@@ -1,6 +1,6 @@
 // The verbs as a person types them: a process of its own, its output and its exit code.
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { readOwner } from "../../src/platform/lock.ts";
 import { tempFolder } from "../support/house.ts";
@@ -81,7 +81,7 @@ describe("a data folder that cannot be used ends a start and a verb with a sente
   const expectSentence = async (sentence: string) => {
     for (const args of [
       ["--port", "0"],
-      ["token", "list"],
+      ["token", "create", "--admin"],
     ]) {
       const { code, err } = await run(args, { env: { GATEHOUSE_DATA: here } });
       expect([code, err.split("\n").length]).toEqual([1, 1]);
@@ -107,6 +107,14 @@ describe("a data folder that cannot be used ends a start and a verb with a sente
     writeFileSync(join(here, "secret.key"), Buffer.alloc(32), { mode: 0o644 });
     await expectSentence("chmod 600");
   });
+});
+
+test("a start that cannot say how to get in ends in good order", async () => {
+  const here = join(folder, "mute");
+  mkdirSync(join(here, "first-start.txt"), { recursive: true });
+  const { code, err } = await run(["--port", "0", "--host", "127.0.0.1"], { env: { GATEHOUSE_DATA: here } });
+  expect([code, err.split("\n").at(-1)]).toEqual([1, expect.stringContaining(`cannot use the data folder ${here}: `)]);
+  expect([existsSync(join(here, "owner.json")), existsSync(join(here, "gatehouse.db-wal"))]).toEqual([false, false]);
 });
 
 test("config prints each setting with its origin and hides secrets", async () => {
@@ -135,6 +143,73 @@ test("an unknown variable warns and the verb still runs", async () => {
   expect(err).toContain("GATEHOUSE_HOTS");
 });
 
+describe("in a folder that holds no data", () => {
+  const here = join(folder, "elsewhere");
+  const env = { GATEHOUSE_DATA: here };
+
+  test.each([
+    [["token", "list"]],
+    [["token", "revoke", "admin"]],
+    [["account", "list"]],
+    [["gateway", "list"]],
+    [["gateway", "auth", "on"]],
+    [["logs", "stats"]],
+    [["logs", "tail"]],
+    [["agents", "list"]],
+    [["agents", "sql", "counter", "demo", "select 1"]],
+    [["tags", "find"]],
+    [["tags", "rm", "worker", "w"]],
+    [["hook", "list"]],
+    [["hook", "tail"]],
+  ])("%p refuses, names it, and makes nothing", async (args) => {
+    const { code, err } = await run(args, { env });
+    expect([code, existsSync(here)]).toEqual([1, false]);
+    expect(err).toBe(
+      `gatehouse: there is no data in ${here}; name the folder that holds it with --data, or start the server to make it`,
+    );
+  });
+
+  test("a folder that is there but empty counts as none", async () => {
+    mkdirSync(here);
+    expect((await run(["logs", "stats"], { env })).err).toContain(`there is no data in ${here}`);
+    expect(readdirSync(here)).toEqual([]);
+    rmSync(here, { recursive: true });
+  });
+
+  test("what stores something makes it, and says so once", async () => {
+    const said = `gatehouse: made the data folder ${here}`;
+    expect(await run(["account", "create", "lab"], { env })).toEqual({ code: 0, out: "created lab", err: said });
+    expect(await run(["account", "create", "attic"], { env })).toEqual({ code: 0, out: "created attic", err: "" });
+    expect(statSync(here).mode & 0o777).toBe(0o700);
+  });
+
+  test("of two verbs at once one makes it", async () => {
+    const env = { GATEHOUSE_DATA: join(folder, "both") };
+    const made = (name: string) => run(["account", "create", name], { env });
+    const both = await Promise.all([made("one"), made("two")]);
+    expect(both.map(({ code }) => code)).toEqual([0, 0]);
+    expect(both.map(({ err }) => err).sort()).toEqual(["", `gatehouse: made the data folder ${env.GATEHOUSE_DATA}`]);
+  });
+});
+
+test("a verb's key goes to the server itself, whatever proxy the shell names", async () => {
+  const { child } = await serve();
+  const seen: string[] = [];
+  await using proxy = Bun.serve({
+    port: 0,
+    hostname: "127.0.0.1",
+    fetch: ({ url }) => {
+      seen.push(url);
+      return new Response("from the proxy");
+    },
+  });
+  const address = `http://127.0.0.1:${proxy.port}`;
+  const { code } = await run(["account", "list"], { env: { http_proxy: address, HTTP_PROXY: address } });
+  child.kill();
+  await child.exited;
+  expect([code, seen]).toEqual([0, []]);
+});
+
 describe("tokens from the command line", () => {
   test("work with no server, and are the way back in", async () => {
     const made = await run(["token", "create", "--admin"]);
@@ -161,6 +236,21 @@ describe("tokens from the command line", () => {
     await child.exited;
   });
 
+  test("are limited to a class however it is spelt", async () => {
+    const { code } = await run([
+      "token",
+      "create",
+      "x",
+      "-p",
+      "agents:read",
+      "--class",
+      "ChatRoom",
+      "--agent",
+      "Lobby",
+    ]);
+    expect([code, (await run(["token", "list"])).out]).toEqual([0, expect.stringContaining("chat-room/Lobby")]);
+  });
+
   test("two verbs at once wait for each other", async () => {
     const both = await Promise.all([run(["account", "create", "one"]), run(["account", "create", "two"])]);
     expect(both.map(({ code }) => code)).toEqual([0, 0]);
@@ -170,7 +260,7 @@ describe("tokens from the command line", () => {
 
 test("a folder whose key has gone says so, and a new folder does not", async () => {
   const env = { GATEHOUSE_DATA: join(folder, "keyless") };
-  expect((await run(["account", "list"], { env })).err).toBe("");
+  expect((await run(["account", "create", "one"], { env })).err).not.toContain("secret.key");
   rmSync(join(env.GATEHOUSE_DATA, "secret.key"));
   expect((await run(["account", "list"], { env })).err).toContain("secret.key was not there");
   expect((await run(["account", "list"], { env })).err).toBe("");
@@ -200,6 +290,7 @@ describe("a second server", () => {
 test("a verb does not set the admin token; the first start makes one and says it until somebody has signed in", async () => {
   const here = join(folder, "verb-first");
   const env = { GATEHOUSE_DATA: here, GATEHOUSE_ADMIN_TOKEN: "v".repeat(32) };
+  expect((await run(["account", "create", "one"], { env })).code).toBe(0);
   expect((await run(["token", "list"], { env })).out).toBe("");
   const child = start(["--port", "0", "--host", "127.0.0.1"], { env: { GATEHOUSE_DATA: here } });
   const reader = child.stderr.getReader();

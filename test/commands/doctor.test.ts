@@ -119,3 +119,14 @@ test("a running server tells how long it took to start and what it holds", async
   expect(out).toMatch(/took \d+ ms from start to ready and holds \d+ MB/);
   expect(code).toBe(0);
 });
+
+test("a server that holds its socket and never answers does not count as running", async () => {
+  const stuck = Promise.withResolvers<Response>();
+  await using server = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => stuck.promise });
+  const data = healthy();
+  const owner = { pid: 1, command: "serve", startedAt: "2027-01-01", address: `http://127.0.0.1:${server.port}` };
+  writeFileSync(join(data, "owner.json"), JSON.stringify(owner));
+  const { out } = await examine(data);
+  stuck.resolve(new Response());
+  expect(out).toContain("it can listen on 127.0.0.1:0");
+});

@@ -57,6 +57,7 @@ test.each([
 });
 
 test("what the server refuses is a sentence and exit code 1", async () => {
+  await run("account", "create", "lab"); // so that there is something to look at
   const { code, err } = await run("gateway", "auth", "on", "nope");
   expect([code, err]).toEqual([1, "gatehouse: No such gateway"]);
   expect((await run("gateway", "create", "Not An Id")).code).toBe(1);
@@ -125,6 +126,8 @@ test("with a server running: a token made here opens it at once, and tail shows 
   server.kill();
   await server.exited;
   expect((await run("logs", "tail", "--once")).lines).toEqual(shown);
+  const left = { code: 1, err: "gatehouse: no server runs on this data folder, so no more will come" };
+  expect(await run("logs", "tail")).toEqual({ ...left, lines: shown });
 }, 30_000);
 
 test("a reader that leaves early, as head does, ends the verb in silence", async () => {

@@ -108,10 +108,11 @@ test("tail prints what happens until it is stopped", async () => {
   const reader = child.stdout.pipeThrough(new TextDecoderStream()).getReader();
   let out = "";
   for (let attempt = 0; !out.includes("done, attempt 1"); attempt++) {
-    await sendGithub(house, "cli/tail", { id: `tail-${attempt}` }); // until it watches, there is nobody to show it to
+    const body = { head_commit: { message: "mend\u001b[2J\nit" } }; // anybody may choose it
+    await sendGithub(house, "cli/tail", { id: `tail-${attempt}`, body }); // until it watches, there is nobody to show it to
     out += await Promise.race([reader.read().then(({ value }) => value ?? ""), Bun.sleep(200).then(() => "")]);
   }
-  expect(out).toMatch(/github push {2}webhook-agent\/cli-tail {2}(stored|done), attempt 1/);
+  expect(out).toMatch(/github push {2}webhook-agent\/cli-tail {2}(stored|done), attempt 1.* {2}mend�\[2J�it$/m);
   child.kill();
   await child.exited;
 });
@@ -175,7 +176,9 @@ test("tail ends with a sentence and no stack when the server stops", async () =>
 });
 
 test("tail beside no server says so and leaves the folder to one", async () => {
-  const child = begin(["tail"], join(folder, "nobody"));
+  const nobody = join(folder, "nobody");
+  await begin(["secret", "github", "--generate"], nobody).exited;
+  const child = begin(["tail"], nobody);
   expect([await child.exited, await new Response(child.stderr).text()]).toEqual([
     1,
     "gatehouse: no server runs on this data folder, so nothing happens\n",

@@ -3,8 +3,8 @@ import { afterAll, describe, expect, test } from "bun:test";
 import { existsSync, rmSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
-import { readOwner } from "../../src/platform/lock.ts";
-import { tempFolder } from "../support/house.ts";
+import { lockFolder, readOwner } from "../../src/platform/lock.ts";
+import { startHouse, tempFolder } from "../support/house.ts";
 
 const INDEX = join(import.meta.dir, "../../src/index.ts");
 const TLS = join(import.meta.dir, "../support/tls");
@@ -25,9 +25,9 @@ async function serve(name: string, ...args: string[]) {
 }
 
 /** A request whose last byte is still to come. */
-async function halfSent(address: string) {
+async function halfSent(address: string, token = ADMIN) {
   const body = '{"id":"late"}';
-  const head = `POST /api/accounts HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${ADMIN}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n`;
+  const head = `POST /api/accounts HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${token}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n`;
   const { promise: ended, resolve } = Promise.withResolvers<string>();
   let answer = "";
   const socket = connect(Number(new URL(address).port), "127.0.0.1");
@@ -87,6 +87,14 @@ test("a request that never ends is cut at the limit, and the exit is still 0", a
   expect(await request.ended).toBe("");
 });
 
+test("what is in flight at the limit is cut before the databases close", async () => {
+  const house = await startHouse({ settings: { stop_ms: 0 } });
+  const request = await halfSent(house.url, house.adminToken);
+  await house.stop();
+  expect(await request.ended).toBe("");
+  rmSync(house.folder, { recursive: true });
+});
+
 test("after SIGKILL the same folder starts again, with what was stored", async () => {
   const first = await serve("killed");
   const headers = { authorization: `Bearer ${ADMIN}`, "content-type": "application/json" };
@@ -123,4 +131,18 @@ test("with a certificate it speaks TLS, marks its cookie Secure, and its own ver
   expect(await new Response(list.stdout).text()).toContain("home");
   child.kill();
   await child.exited;
+});
+
+test("a start waits for a verb that has the folder, and not for another server", async () => {
+  const here = tempFolder();
+  const owner = { pid: 1, startedAt: "now" };
+  const verb = lockFolder(join(here, "data"), { ...owner, command: "token" });
+  const starting = startHouse({ folder: here });
+  await Bun.sleep(0);
+  verb?.release();
+  await (await starting).stop();
+  const server = lockFolder(join(here, "data"), { ...owner, command: "serve" });
+  await expect(startHouse({ folder: here })).rejects.toThrow("is in use by gatehouse serve (pid 1, since now)");
+  server?.release();
+  rmSync(here, { recursive: true });
 });

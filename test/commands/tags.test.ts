@@ -56,6 +56,7 @@ test.each([
   [["find", "=x"], /^gatehouse: tag parameter must be in format/],
   [["keys", "--account", "none"], "gatehouse: This token may not do that"],
   [["import", "missing.ndjson"], "gatehouse: missing.ndjson does not exist"],
+  [["import", "."], "gatehouse: . is not a file"],
 ])("what fails ends with 1 and the server's sentence: %p", async (args, sentence) => {
   const { code, err } = await run(args);
   expect(code).toBe(1);
@@ -89,6 +90,7 @@ test("set, get, merge, rm and find, against the running server", async () => {
   const [json = ""] = (await run(["find", "--id", "w", "--json"])).out;
   expect(JSON.parse(json)).toMatchObject({ type: "worker", id: "w", tags: { env: "prod", team: "a" } });
   expect((await run(["keys"])).out).toEqual(["ENV", "env", "team"]);
+  expect((await run(["keys", "--json"])).out).toEqual(['"ENV"', '"env"', '"team"']);
   expect((await run(["values", "env", "--type", "worker"])).out).toEqual(["prod"]);
   expect((await run(["rm", "worker", "w"])).code).toBe(0);
   expect((await run(["get", "worker", "w"])).code).toBe(1);
@@ -122,4 +124,28 @@ test("an import that takes longer than a second says how far it is", async () =>
   expect(new TextDecoder().decode(value)).toMatch(/^\d+ lines sent\n/);
   await child.stdin.end();
   expect([await child.exited, await new Response(child.stdout).text()]).toEqual([0, "imported 1 resources\n"]);
+});
+
+test("a value that a terminal would obey reaches a pipe as it is, and a terminal without its teeth", async () => {
+  const args = ["find", "evil", "--name", "escape"];
+  await house.api("PUT", "/api/accounts/home/tags", {
+    resource_type: "worker",
+    resource_id: "escape",
+    tags: { evil: "a\u001b[2J\u009b2Jb\tc" },
+  });
+  expect((await run(args)).out).toEqual(["worker  escape  evil=a\u001b[2J\u009b2Jb\tc"]);
+  let shown = "";
+  const decoder = new TextDecoder();
+  const child = Bun.spawn([process.execPath, INDEX, "tags", ...args], {
+    cwd: folder,
+    env: { PATH: process.env.PATH ?? "", GATEHOUSE_DATA: join(house.folder, "data") },
+    terminal: {
+      data(_, bytes) {
+        shown += decoder.decode(bytes, { stream: true });
+      },
+    },
+  });
+  await child.exited;
+  while (!shown.includes("\n")) await Bun.sleep(1);
+  expect(shown.replaceAll(/\t| {2,}/g, " ").trim()).toBe("worker escape evil=a�[2J�2Jb c");
 });

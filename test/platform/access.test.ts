@@ -128,7 +128,15 @@ describe("a token that is not an admin's", () => {
       [["run"], "home"],
       [["run"], "home"],
     ]);
-    expect((await house.api("DELETE", "/api/tokens/admin", undefined, editor)).status).toBe(404);
+    const scope = { accountId: "work", gatewayId: "g1" };
+    const foreign = [
+      house.parts.tokens.mint({ name: "admin", permissions: ["admin"] }),
+      house.parts.tokens.mint({ name: "theirs", permissions: ["run"], scope }),
+    ];
+    for (const { id, token } of foreign) {
+      expect((await house.api("DELETE", `/api/tokens/${id}`, undefined, editor)).status).toBe(404);
+      expect(house.parts.tokens.byValue(token)).toBeDefined();
+    }
     expect((await house.api("DELETE", `/api/tokens/${made.body.result.id}`, undefined, editor)).status).toBe(200);
   });
 });
@@ -154,6 +162,20 @@ test.each([
 
 test("a token for an account that does not exist is refused like one for a foreign account", async () => {
   expect((await mint({ name: "x", permissions: ["tags:read"], account_id: "nowhere" })).status).toBe(403);
+});
+
+test.each([
+  [{}, ["home", "lab"]],
+  [{ accountId: "lab" }, ["lab"]],
+  [{ accountId: "lab", gatewayId: "default" }, ["lab"]],
+  [{ agentClass: "counter" }, []],
+  [{ agentClass: "counter", agentName: "demo" }, []],
+])("a token limited to %p sees the accounts %p", async (scope, seen) => {
+  if (!house.parts.tokens.hasAccount("lab")) house.parts.tokens.createAccount("lab", "Lab");
+  const token = house.token(["agentClass" in scope ? "agents:read" : "gateway:read"], scope);
+  const { body } = await house.api("GET", "/api/accounts", undefined, token);
+  const ids = body.result.map(({ id }: { id: string }) => id);
+  expect(ids.filter((id: string) => id === "home" || id === "lab")).toEqual(seen);
 });
 
 test("a token's value appears once, is not stored, and stops working the moment it is revoked", async () => {

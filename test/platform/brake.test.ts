@@ -23,6 +23,14 @@ test("a quarter of an hour later all is forgotten", () => {
   expect(brake.fail("203.0.113.1")).toBe(0);
 });
 
+test("a clock that is set back makes nobody wait for it to catch up", () => {
+  let nowMs = 3_600_000;
+  const brake = createBrake(() => nowMs);
+  brake.fail("203.0.113.1");
+  nowMs = 0;
+  expect(brake.fail("203.0.113.1")).toBe(0);
+});
+
 test("a step never grows past eight seconds, so that who waits long enough gets an answer", () => {
   let nowMs = 0;
   const brake = createBrake(() => nowMs);

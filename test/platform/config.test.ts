@@ -63,6 +63,11 @@ test("an unknown variable, and one that a container platform injected, only warn
   expect(result.warnings.map((line) => line.split(" ")[0])).toEqual(["GATEHOUSE_HOTS", "GATEHOUSE_PORT"]);
 });
 
+test("a variable that another part of the program reads is no unknown one", () => {
+  const env = { GATEHOUSE_CONFIG: "/etc/gatehouse.toml", GATEHOUSE_AGENT_ENV_COUNTER_KEY: "x" };
+  expect(parse({ env })).toMatchObject({ ok: true, warnings: [] });
+});
+
 test("an empty variable counts as unset", () => {
   expect(parse({ env: { GATEHOUSE_PORT: "" } })).toMatchObject({ ok: true, settings: { port: 8787 } });
 });

@@ -194,6 +194,21 @@ describe("a throw that nobody expected", () => {
     expect([answer.status, (await answer.json()).errors[0].code]).toEqual([500, 7000]);
   });
 
+  test("because the caller has left is no failure of ours, and is not logged", async () => {
+    const entered = Promise.withResolvers<void>();
+    const app = new Elysia().use(createApp(house.parts)).get("/api/left", async ({ request }) => {
+      entered.resolve();
+      await new Promise((resolve) => request.signal.addEventListener("abort", resolve));
+      throw new Error("the work was given up");
+    });
+    const leaving = new AbortController();
+    const answer = app.handle(new Request("http://localhost/api/left", { signal: leaving.signal }));
+    await entered.promise;
+    leaving.abort();
+    expect((await answer).status).toBe(500);
+    expect(house.logged.filter((line) => JSON.stringify(line).includes("given up"))).toEqual([]);
+  });
+
   test("that is an expected failure keeps its status, sentence and headers", async () => {
     const answer = await crash("/api/known", new AppError("access.slow_down", { headers: { "retry-after": "7" } }));
     expect([answer.status, answer.headers.get("retry-after")]).toEqual([429, "7"]);

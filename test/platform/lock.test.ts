@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { lockFolder, readOwner } from "../../src/platform/lock.ts";
 import { tempFolder } from "../support/house.ts";
@@ -87,5 +87,29 @@ test("a lock file that is damaged is an error, not an owner", () => {
   const folder = tempFolder();
   writeFileSync(join(folder, "lock.db"), "this is text and no database".repeat(10));
   expect(() => lockFolder(folder, owner("serve"))).toThrow("not a database");
+  rmSync(folder, { recursive: true });
+});
+
+test("a note that cannot be taken away does not keep the lock", () => {
+  const folder = tempFolder();
+  const lock = lockFolder(folder, owner("serve"));
+  rmSync(join(folder, "owner.json"));
+  mkdirSync(join(folder, "owner.json")); // as on a disk that has become read-only: removing it fails
+  expect(() => lock?.release()).not.toThrow();
+  rmSync(join(folder, "owner.json"), { recursive: true });
+  const next = lockFolder(folder, owner("token"));
+  expect(next).toBeDefined();
+  next?.release();
+  rmSync(folder, { recursive: true });
+});
+
+test("who owns it is for its owner's eyes, before and after it listens", () => {
+  const folder = tempFolder();
+  const lock = lockFolder(folder, owner("serve"));
+  const mode = () => statSync(join(folder, "owner.json")).mode & 0o777;
+  expect(mode()).toBe(0o600);
+  lock?.announce("http://127.0.0.1:1");
+  expect(mode()).toBe(0o600);
+  lock?.release();
   rmSync(folder, { recursive: true });
 });

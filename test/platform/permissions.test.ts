@@ -49,6 +49,7 @@ test.each([
   ["a gateway without its account", ["run"], { gatewayId: "a" }],
   ["agents in an account", ["agents:read"], { accountId: "home" }],
   ["an agent's name without its class", ["agents:read"], { agentName: "a" }],
+  ["tags in a gateway", ["run", "tags:read"], { accountId: "home", gatewayId: "a" }],
   ["tags for an agent", ["tags:read"], { agentClass: "chat" }],
 ] as [string, Permission[], Scope][])("%s makes no token", (_name, permissions, scope) =>
   expect(grantProblem(permissions, scope)).toBeString(),

@@ -22,6 +22,15 @@ describe("the admin token that a setting gives", () => {
     expect(tokens.byValue(two)?.tokenId).toBe(ADMIN_ID);
   });
 
+  test("has not been used because the one before it was", () => {
+    const { tokens } = store();
+    tokens.setAdmin(one);
+    tokens.byValue(one);
+    tokens.setAdmin(two);
+    const row = tokens.byId(ADMIN_ID);
+    expect(row && tokens.lastUsed(row)).toBeNull();
+  });
+
   test("stays as it is when it is given again, so that its sessions live on", () => {
     const { tokens } = store();
     tokens.setAdmin(one);
@@ -99,4 +108,27 @@ test("an account answers with the time that is stored", () => {
   let nowMs = 0;
   const tokens = createTokenStore(db, () => nowMs++);
   expect([tokens.createAccount("work", "Work")]).toEqual(tokens.accountList());
+});
+
+test("a revocation that the disk refuses still ends the token, its sessions and its sign-in links", () => {
+  const { tokens, db } = store();
+  const { id, token } = tokens.mint(admin);
+  const session = tokens.issue("sessions", id, 1_000).value;
+  db.run("create trigger full before delete on tokens begin select raise(abort, 'disk is full'); end");
+  expect(() => tokens.revoke(id)).toThrow("disk is full");
+  expect([tokens.byValue(token), tokens.bySession(session), tokens.principalOf(id)]).toEqual([
+    undefined,
+    undefined,
+    undefined,
+  ]);
+});
+
+test("with a gateway go its own tokens, and not those of its namesake in another account", () => {
+  const { tokens } = store();
+  const mint = (accountId: string, gatewayId: string) =>
+    tokens.mint({ name: "x", permissions: ["run"], scope: { accountId, gatewayId } }).token;
+  const [gone, namesake, neighbour] = [mint("home", "lab"), mint("other", "lab"), mint("home", "default")];
+  tokens.revokeWithin({ accountId: "home", gatewayId: "lab" });
+  const left = [gone, namesake, neighbour].map((value) => tokens.byValue(value) !== undefined);
+  expect(left).toEqual([false, true, true]);
 });

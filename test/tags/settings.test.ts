@@ -2,6 +2,7 @@
 import { expect, test } from "bun:test";
 import { parseConfig } from "../../src/platform/config.ts";
 import { createResourceTypes } from "../../src/tags/resource-types.ts";
+import { startHouse } from "../support/house.ts";
 
 const tagsOf = (env: Record<string, string>, text?: string) => {
   const result = parseConfig({ env, flags: {}, ...(text !== undefined && { file: { path: "gatehouse.toml", text } }) });
@@ -37,4 +38,18 @@ test("a type of the operator's joins the built-in ones, and cannot change one of
     { level: "account", parent: "worker_id" },
   ]);
   expect(createResourceTypes().size).toBe(41 + 3);
+});
+
+test("a name comes from what the account itself holds, and a type of one's own may be called anything", async () => {
+  await using house = await startHouse({
+    settings: { tags: { missing_status: 500, max_per_account: 0, resource_types: ["constructor"] } },
+  });
+  house.parts.tokens.createAccount("lab", "The lab");
+  const nameOf = async (account: string, resource_type: string, resource_id: string) => {
+    const body = { resource_type, resource_id, tags: {} };
+    return (await house.api("PUT", `/api/accounts/${account}/tags`, body)).body.result?.name;
+  };
+  expect(await nameOf("lab", "account", "lab")).toBe("The lab");
+  expect(await nameOf("home", "account", "lab")).toBe("lab");
+  expect(await nameOf("home", "constructor", "x")).toBe("x");
 });

@@ -207,7 +207,41 @@ describe("a page", () => {
   });
 });
 
+test("a walk that finds nothing lets others have a turn before it is over", async () => {
+  const store = openStore();
+  const writes = Array.from({ length: 4_500 }, (_, n) => ({ position: worker(`w${n}`), tags: {} }));
+  store.replaceAll("home", writes);
+  let turns = 0;
+  setImmediate(() => {
+    turns += 1;
+  });
+  const { items } = await store.find("home", toQuery({ name: "nobody" }), undefined);
+  expect([items.length, turns]).toEqual([0, 1]);
+});
+
 describe("a write", () => {
+  test("past the limit of its account is refused, and one that lessens what is already past it is not", () => {
+    const path = newPath();
+    const before = openStore({}, path);
+    before.replace("home", { position: worker("w"), tags: { a: "1", b: "2", c: "3" } });
+    const store = openStore({ tagsMax: 1 }, path);
+    expect(() => store.replace("home", { position: worker("x"), tags: { a: "1" } })).toThrow("at its tag limit");
+    store.replace("home", { position: worker("w"), tags: { a: "1", b: "2" } });
+    store.replace("home", { position: worker("x"), tags: {} });
+    store.remove("home", worker("w"));
+    expect(store.counts()).toEqual({ resources: 1, tags: 0 });
+  });
+
+  test("of many that sets one resource twice leaves no trace of the first time", () => {
+    const store = openStore();
+    const position = worker("w");
+    store.replaceAll("home", [
+      { position, tags: { gone: "1", kept: "1" } },
+      { position, tags: { kept: "2" } },
+    ]);
+    expect([store.keys("home").items, store.values("home", "kept").items]).toEqual([["kept"], ["2"]]);
+  });
+
   test("that breaks a rule in the middle of many leaves nothing of them behind", async () => {
     const store = openStore({ tagsMax: 3 });
     const write = (id: string, tags: Tags) => ({ position: worker(id), tags });
@@ -290,6 +324,19 @@ test("segments are filled to the brim by ids that grow, and go when they are emp
     seen.push(segments());
   }
   expect(seen).toEqual([3, 4, 5, 4]);
+});
+
+test("what is left is found, and new things have a place, after the first segment was emptied", async () => {
+  const store = openStore();
+  const ids = Array.from({ length: SLOTS + 300 }, (_, n) => `w${String(n).padStart(5, "0")}`);
+  store.replaceAll(
+    "home",
+    ids.map((id) => ({ position: worker(id), tags: { a: "1" } })),
+  );
+  for (const id of ids.slice(0, SLOTS)) store.remove("home", worker(id));
+  expect((await findAll(store, "home", { tag: ["a"] })).length).toBe(300);
+  store.replace("home", { position: worker("v"), tags: { a: "1" } });
+  expect((await findAll(store, "home", { tag: ["a"] })).slice(0, 2)).toEqual(["worker/v/", `worker/w0${SLOTS}/`]);
 });
 
 describe("a list of enormous things ends early and says so:", () => {

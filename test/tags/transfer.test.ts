@@ -68,13 +68,13 @@ describe("an import stops", () => {
     expect((await exported()).map(({ resource_id }) => resource_id)).toEqual(["a"]);
   });
 
-  test("at a line whose If-Match fails, without its batch", async () => {
-    const body = line("a") + line("b", {}, { if_match: "*" });
+  test("at a line whose If-Match fails, and keeps what came before", async () => {
+    const body = line("a") + line("b", {}, { if_match: "*" }) + line("c");
     const [status, code, message] = await send(body);
     expect([status, code]).toEqual([412, 1004]);
     expect(message).toStartWith("line 2: If-Match does not match");
-    expect(message).toEndWith("; 0 resources before it were stored");
-    expect(await exported()).toEqual([]);
+    expect(message).toEndWith("; 1 resources before it were stored");
+    expect((await exported()).map(({ resource_id }) => resource_id)).toEqual(["a"]);
   });
 });
 
@@ -88,7 +88,7 @@ test("a line without an end is refused at the limit, not when it has filled the 
     },
   });
   const payloads = createPayloads(createResourceTypes());
-  const attempt = importLines(house.parts.tags, payloads, "home", endless);
+  const attempt = importLines(house.parts.tags, payloads, "home", endless, () => {});
   await expect(attempt).rejects.toThrow("line 1 is too large (maximum 1048576 bytes)");
   expect(pulled).toBeLessThan(20);
 });
@@ -118,4 +118,67 @@ test("what was exported can be imported, line by line the same, in pieces cut an
   const again = all.map((one) => JSON.stringify(one)).join("\n");
   expect(await send(again)).toEqual([200, 1_202, undefined]);
   expect((await exported("?tag=n=1,2")).map(({ resource_id }) => resource_id)).toEqual(["w0001", "w0002"]);
+});
+
+describe("a token that is revoked meanwhile", () => {
+  const mint = () => house.parts.tokens.mint({ name: "brief", permissions: ["tags:edit"] });
+
+  test.each([
+    ["PUT", "", { tags: { a: "1" } }],
+    ["PATCH", "", { tags: { a: "1" } }],
+    ["DELETE", "", {}],
+    ["POST", "/bulk", { resources: [{ resource_type: "worker", resource_id: "new", tags: {} }] }],
+  ])("%s%s: what it had begun to send changes nothing", async (method, path, fields) => {
+    await send(line("held"));
+    const { id, token } = mint();
+    const body = JSON.stringify({ resource_type: "worker", resource_id: "held", ...fields });
+    const { answer, finish } = await begin(method, path, token, "application/json", body.slice(0, 5));
+    house.parts.tokens.revoke(id);
+    finish(body.slice(5));
+    expect((await answer).status).toBe(401);
+    expect((await exported()).map(({ resource_id, tags }) => [resource_id, tags])).toEqual([["held", { a: "1" }]]);
+  });
+
+  test("an import stores no further line", async () => {
+    const { id, token } = mint();
+    const { answer, finish } = await begin("POST", "/import", token, "application/x-ndjson", line("a"));
+    house.parts.tokens.revoke(id);
+    finish(line("b"));
+    expect((await answer).status).toBe(401);
+    expect(await exported()).toEqual([]);
+  });
+
+  test("an export is cut off", async () => {
+    // More than fits into the buffers between the two, so that the end is still to be read when the token goes.
+    const tags = Object.fromEntries(Array.from({ length: 10 }, (_, n) => [`k${n}`, "x".repeat(1_000)]));
+    await send(Array.from({ length: 2_000 }, (_, n) => line(`w${n}`, tags)).join(""));
+    const { id, token } = mint();
+    const answer = await house.fetch(`${TAGS}/export`, { headers: { authorization: `Bearer ${token}` } });
+    const reader = answer.body?.getReader();
+    await reader?.read();
+    house.parts.tokens.revoke(id);
+    const rest = async (): Promise<string> => ((await reader?.read())?.done ? "whole" : rest());
+    expect(await rest().catch(() => "cut")).toBe("cut");
+  });
+
+  /** A request that is under way: its head and the first bytes are with the server, the rest comes with `finish`. */
+  async function begin(method: string, path: string, token: string, type: string, first: string) {
+    const known = house.parts.tokens.lastUsed;
+    const rest = Promise.withResolvers<string>();
+    const body = new ReadableStream<Uint8Array>({
+      async start(controller) {
+        controller.enqueue(Buffer.from(first));
+        controller.enqueue(Buffer.from(await rest.promise));
+        controller.close();
+      },
+    });
+    const answer = house.fetch(`${TAGS}${path}`, {
+      method,
+      headers: { authorization: `Bearer ${token}`, "content-type": type },
+      body,
+    });
+    const row = house.parts.tokens.all().find(({ name }) => name === "brief");
+    while (row && known(row) === null) await Bun.sleep(1); // it was let in
+    return { answer, finish: rest.resolve };
+  }
 });

@@ -22,8 +22,8 @@ function App() {
     return <SignInPage problem={state.problem} onSession={(session) => setState({ at: "in", session })} />;
   }
   const leave = async () => {
-    await signOut();
-    setState({ at: "out" });
+    const problem = await signOut();
+    setState({ at: "out", ...(problem !== undefined && { problem }) });
   };
   return <Shell session={state.session} onSignOut={leave} />;
 }

@@ -4,6 +4,9 @@ import { type Answer, call, isRecord } from "./api.ts";
 export type Session = { name: string; permissions: string[]; expiresAt?: Date };
 export type SignIn = { session: Session } | { problem: string };
 
+const NOT_KEPT =
+  "The token is valid, but the browser did not keep the session cookie. Open the console under its https address.";
+
 export async function currentSession(): Promise<Session | undefined> {
   const answer = await call("GET", "/api/session");
   return answer.ok ? toSession(answer.result) : undefined;
@@ -12,12 +15,15 @@ export async function currentSession(): Promise<Session | undefined> {
 export async function signIn(credential: { token: string } | { code: string }): Promise<SignIn> {
   const answer = await call("POST", "/api/session", credential);
   if (!answer.ok) return { problem: refusal(answer, "code" in credential) };
-  const session = toSession(answer.result) ?? (await currentSession());
-  return session ? { session } : { problem: "Signed in, but the browser did not keep the session cookie." };
+  // Asked anew: a browser drops a cookie that is for https when the page came over http.
+  const session = await currentSession();
+  return session ? { session } : { problem: NOT_KEPT };
 }
 
-export async function signOut(): Promise<void> {
-  await call("DELETE", "/api/session");
+/** Why it did not happen, if it did not: then the cookie is still good. */
+export async function signOut(): Promise<string | undefined> {
+  const answer = await call("DELETE", "/api/session");
+  return answer.ok ? undefined : `This browser is still signed in. ${answer.message}`;
 }
 
 /** The code of a sign-in link `/#code=…`, taken out of the address so that it stays in no history. */
