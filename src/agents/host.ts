@@ -46,6 +46,7 @@ export function startHost(
   source: ClassSource,
   limits: HostLimits,
   now: () => number,
+  spare: boolean,
 ) {
   const thread = new Worker(worker, { env: {} }); // inherits nothing of ours; secrets come with the assignment
   const shared = new SharedArrayBuffer(COUNTERS_BYTES);
@@ -67,7 +68,7 @@ export function startHost(
   let loaded = false;
   let beat = { count: 0, atMs: startedAtMs };
 
-  post({ type: "load", className, source, counters: shared, limits: { ...limits } });
+  post({ type: "load", className, source, counters: shared, limits: { ...limits }, spare });
 
   thread.onmessage = ({ data }: MessageEvent<FromAgent[]>) => {
     for (const message of data) {

@@ -13,7 +13,14 @@ export type BuiltInUse = {
 };
 
 /** What a thread must know before it can become any agent of one class. */
-export type Load = { className: string; source: ClassSource; counters: SharedArrayBuffer; limits: ThreadLimits };
+export type Load = {
+  className: string;
+  source: ClassSource;
+  counters: SharedArrayBuffer;
+  limits: ThreadLimits;
+  /** Nobody waits for it yet: there is time to rehearse. */
+  spare: boolean;
+};
 
 export type ThreadLimits = {
   /** Bytes a thread may have on their way to the main thread; postMessage itself has no backpressure. */

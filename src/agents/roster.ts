@@ -61,8 +61,9 @@ export function createRoster(parts: RosterParts) {
     },
   });
   const waiting = new Set<Seat>();
-  const start = (entry: AgentClassEntry) => startHost(worker, entry.className, entry.source, limits, now);
-  const spares = createSpares(start, limits.sparesMax, now);
+  const start = ({ className, source }: AgentClassEntry, spare: boolean) =>
+    startHost(worker, className, source, limits, now, spare);
+  const spares = createSpares((entry) => start(entry, true), limits.sparesMax, now);
   let stopping = false;
   const ticker = setInterval(tick, limits.beatMs);
 
@@ -138,7 +139,7 @@ export function createRoster(parts: RosterParts) {
 
   function launch(seat: Seat, entry: AgentClassEntry): void {
     const { className, name, audience } = seat;
-    const host = spares.take(entry) ?? start(entry);
+    const host = spares.take(entry) ?? start(entry, false);
     seat.phase = "live";
     seat.host = host;
     seat.launchedMs = now();

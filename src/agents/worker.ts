@@ -4,6 +4,7 @@ import { type AgentClass, createLife, type Life } from "./runtime/life.ts";
 import { loadClass, provideSdk, toProblem } from "./runtime/loader.ts";
 import { holdChannels } from "./runtime/observability.ts";
 import { createOutbox, type Outbox } from "./runtime/outbox.ts";
+import { rehearse } from "./runtime/rehearsal.ts";
 import { createReport, type Report } from "./runtime/reports.ts";
 import { createWork, type Work } from "./runtime/work.ts";
 import { createSdk } from "./sdk/module.ts";
@@ -53,6 +54,7 @@ async function load(message: Load): Promise<void> {
   try {
     if ("uses" in message.source && message.source.uses.workerThreads) closePort();
     if ("uses" in message.source && message.source.uses.diagnosticsChannel) holdChannels();
+    if (message.spare) await rehearse(message);
     const agentClass = await loadClass(message.source);
     loaded = { load: message, agentClass, outbox, work, counters, report };
     outbox.put({ type: "loaded" });

@@ -94,11 +94,22 @@ describe("hibernation", () => {
   });
 });
 
-test("a spare thread of the class is ready after the first wake", async () => {
-  await using agents = await startAgents({ files: FILES });
-  await agents.call("counter", "a", "add", []);
+test("a spare thread of the class is ready after the first wake, and its rehearsal is seen by nobody", async () => {
+  const LISTENER = `
+import { channel } from "node:diagnostics_channel";
+import { Agent, callable } from "gatehouse";
+const seen: unknown[] = [];
+channel("agents:state").subscribe((event) => seen.push(event));
+export class Listener extends Agent { @callable() seen() { return seen.length; } }`;
+  await using agents = await startAgents({ files: { "listener.ts": LISTENER } });
+  await agents.call("listener", "a", "seen", []);
   await until(() => agents.roster.spareCount === 1);
-  expect(await agents.call("counter", "b", "add", [])).toBe(1);
+  expect(await agents.call("listener", "b", "seen", [])).toBe(0);
+  expect(agents.ledger.list("listener", { prefix: "", after: "", limit: 9 }).map(({ name }) => name)).toEqual([
+    "a",
+    "b",
+  ]);
+  expect(agents.lines.filter(({ level }) => level !== "debug")).toEqual([]);
 });
 
 test("agents call each other by class, name and binding, and a failing one is told to the caller", async () => {
