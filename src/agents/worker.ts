@@ -54,7 +54,6 @@ async function load(message: Load): Promise<void> {
   try {
     if ("uses" in message.source && message.source.uses.workerThreads) closePort();
     if ("uses" in message.source && message.source.uses.diagnosticsChannel) holdChannels();
-    if (message.spare) await rehearse(message);
     const agentClass = await loadClass(message.source);
     loaded = { load: message, agentClass, outbox, work, counters, report };
     outbox.put({ type: "loaded" });
@@ -64,6 +63,7 @@ async function load(message: Load): Promise<void> {
   }
   const assignment = held.find((one) => one.type === "assign");
   if (assignment) await become(assignment);
+  else if (message.spare) await rehearse(message).catch(report);
 }
 
 async function become(assignment: Assignment): Promise<void> {

@@ -6,6 +6,8 @@ import { createOutbox } from "./outbox.ts";
 import { createWork } from "./work.ts";
 
 class Nobody<Env, State> extends Agent<Env, State> {
+  override observability = undefined; // the user's file may listen by now, and hears nothing of this
+
   override onRequest(): Response {
     this.setState({ asked: true } as State); // nobody's state is of no type
     return Response.json(this.state);
@@ -32,7 +34,6 @@ const REQUEST = {
   streamed: false,
 } as const;
 
-/** Before the user's file is imported: it sees nothing of this. */
 export async function rehearse(load: Load): Promise<void> {
   const { outputBytesMax, handlerMsMax } = load.limits;
   const counters = new Int32Array(COUNTERS_BYTES / Int32Array.BYTES_PER_ELEMENT);
